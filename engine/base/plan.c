@@ -1,12 +1,14 @@
 #include "base/plan.h"
 
+#include "base/integer.h"
+
 #include <inttypes.h>
 
 const char *const plan_space_names[PLAN_SPACES] = {"host memory", "device memory", "disk"};
 
 void plan_take(struct run_plan *plan, enum plan_space space, int64_t bytes)
 {
-    plan->live[space] += bytes;
+    plan->live[space] = saturating_add(plan->live[space], bytes);
     if (plan->live[space] > plan->peak[space]) plan->peak[space] = plan->live[space];
 }
 
@@ -18,13 +20,13 @@ void plan_give(struct run_plan *plan, enum plan_space space, int64_t bytes)
 void plan_add(struct run_plan *plan, const struct run_plan *other, int64_t times)
 {
     for (int space = 0; space < PLAN_SPACES; space++) {
-        const int64_t peak = plan->live[space] + other->peak[space];
+        const int64_t peak = saturating_add(plan->live[space], other->peak[space]);
         if (peak > plan->peak[space]) plan->peak[space] = peak;
     }
-    plan->read_bytes += times * other->read_bytes;
-    plan->written_bytes += times * other->written_bytes;
-    plan->fetched_bytes += times * other->fetched_bytes;
-    plan->tokens += times * other->tokens;
+    plan->read_bytes = saturating_add(plan->read_bytes, saturating_multiply(times, other->read_bytes));
+    plan->written_bytes = saturating_add(plan->written_bytes, saturating_multiply(times, other->written_bytes));
+    plan->fetched_bytes = saturating_add(plan->fetched_bytes, saturating_multiply(times, other->fetched_bytes));
+    plan->tokens = saturating_add(plan->tokens, saturating_multiply(times, other->tokens));
     plan->flops += (double)times * other->flops;
     plan->at_most = plan->at_most || other->at_most;
     if (other->stream_tokens > plan->stream_tokens) plan->stream_tokens = other->stream_tokens;

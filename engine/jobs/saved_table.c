@@ -2,6 +2,7 @@
 
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "base/integer.h"
 #include "base/memory.h"
 #include "base/version.h"
 #include "files/file.h"
@@ -83,7 +84,8 @@ void saved_table_plan(int64_t rows, int64_t width, int64_t saves, struct run_pla
     plan_take(plan, PLAN_HOST, rows * row);
     if (saves == 0) return;
     plan_take(plan, PLAN_DISK, header + rows * row + (saves > 1 ? header + (rows - 1) * row : 0));
-    plan->written_bytes += saves * header + (saves + 1) * rows * row / 2;
+    const int64_t rewritten = saturating_multiply(saves + 1, rows * row) / 2;
+    plan->written_bytes = saturating_add(plan->written_bytes, saturating_add(saves * header, rewritten));
 }
 
 void saved_table_reset(struct saved_table *table)

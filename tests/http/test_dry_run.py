@@ -88,6 +88,14 @@ def test_problems_are_those_of_the_request(service, ready):
         assert real.json["detail"] == told.json["detail"] and real.json.get("errors") == told.json.get("errors")
 
 
+def test_more_checkpoints_than_can_be_made_are_refused(service, ready):
+    params = {**training(), "tokens": 10**15, "batch_sequences": 1, "sequence_length": 2, "checkpoint_every": 1}
+    answer = service.post("/v1/runs", {"kind": "train", "params": params, "dry_run": True})
+    assert answer.status == 422 and answer.pointers == ["/params/checkpoint_every"]
+    told = dry(service, "train", {**params, "checkpoint_every": 10**10})
+    assert told["disk"]["written_bytes"] > 10**9 and told["tokens"] >= 10**15
+
+
 def test_a_key_is_kept_and_given_back_though_another_thread_computes(service, ready, name):
     body, key = {"kind": "evaluate", "params": evaluation(), "dry_run": True}, {"Idempotency-Key": name}
     first, again = (service.post("/v1/runs", body, key) for _ in range(2))

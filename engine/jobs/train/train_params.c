@@ -231,7 +231,8 @@ const struct param train_params[] = {
      .fallback = "0",
      .minimum = 0,
      .maximum = TOKENS_MAXIMUM,
-     .help = "tokens from a checkpoint to the next; 0: only the last; each length is rounded up to whole steps"},
+     .help = "tokens from a checkpoint to the next, for at most 100000 checkpoints; 0: only the last; each length is "
+             "rounded up to whole steps"},
     {.name = "dtype",
      .type = PARAM_CHOICE,
      .offset = AT(dtype),

@@ -33,6 +33,24 @@ struct schedule train_plan_schedule(const struct train_params *params)
     };
 }
 
+/* Steps after which a run writes. */
+static int64_t stops_of(const struct train_params *params)
+{
+    const int64_t steps = train_plan_steps(params, params->tokens);
+    return params->checkpoint_every > 0 ? ceil_divide(steps, train_plan_steps(params, params->checkpoint_every)) : 1;
+}
+
+static enum status stops_check(const struct train_params *params, struct error *error)
+{
+    const int64_t steps = train_plan_steps(params, params->tokens), stops = stops_of(params);
+    if (stops <= TRAIN_STOPS_MOST) return STATUS_OK;
+    return error_set_at(
+        error, STATUS_INVALID, "/params/checkpoint_every",
+        "makes %lld checkpoints, at most %d can be made: give %lld tokens or more, or 0", (long long)stops,
+        TRAIN_STOPS_MOST,
+        (long long)(ceil_divide(steps, TRAIN_STOPS_MOST) * params->batch_sequences * params->sequence_length));
+}
+
 enum status train_plan_blame(enum status status, const char *pointer, struct error *error)
 {
     if (status != STATUS_OK && error->pointer[0] == '\0')
@@ -70,6 +88,7 @@ enum status train_check(const struct train_params *params, struct error *error)
     if (params->from != NULL && params->tokenizer.name != TRAIN_TOKENIZER_NONE)
         return error_set_at(error, STATUS_INVALID, "/params/tokenizer",
                             "a run that continues from a checkpoint has its tokenizer; leave it out");
+    if ((status = stops_check(params, error)) != STATUS_OK) return status;
     if ((status = schedule_check(&schedule, error)) != STATUS_OK)
         return train_plan_blame(status, "/params/schedule", error);
     if (optimizer_kinds[params->optimizer.name]->keeps_rate && schedule_falls(&schedule))
@@ -155,9 +174,8 @@ static void work_fill(const struct train_params *params, const struct parameters
                       enum gradient_mode mode, struct run_plan *out)
 {
     const struct optimizer_kind *optimizer = optimizer_kinds[params->optimizer.name];
-    const int64_t steps = train_plan_steps(params, params->tokens);
-    const int64_t every = params->checkpoint_every > 0 ? train_plan_steps(params, params->checkpoint_every) : steps;
-    const int64_t stops = ceil_divide(steps, every), averages = params->ema.decay > 0 ? 1 : 0;
+    const int64_t steps = train_plan_steps(params, params->tokens), stops = stops_of(params);
+    const int64_t averages = params->ema.decay > 0 ? 1 : 0;
     const double sequences = (double)(steps * params->batch_sequences * optimizer->gradients);
     double head = 0;
     const double blocks = sequence_work(layout, params->sequence_length, &head);
@@ -165,16 +183,17 @@ static void work_fill(const struct train_params *params, const struct parameters
     out->flops = sequences * ((mode == GRADIENT_KEEP ? 3 : 4) * blocks + 3 * head) +
                  optimizer_work(optimizer, &params->optimizer.settings, layout, steps);
     if (params->validation != NULL) {
-        const int64_t measured = stops * (1 + averages) * params->validation_sequences;
-        out->tokens += measured * params->sequence_length;
+        const int64_t measured = saturating_multiply(stops * (1 + averages), params->validation_sequences);
+        out->tokens = saturating_add(out->tokens, saturating_multiply(measured, params->sequence_length));
         out->flops += (double)measured * (blocks + head);
     }
     const int64_t weights = layout->numbers * (params->dtype == TRAIN_DTYPE_BF16 ? 2 : 4);
     const int64_t kept = optimizer_memory(optimizer, &params->optimizer.settings, layout).kept;
     const int64_t state =
         ((1 + optimizer_buffers(optimizer) + averages) * layout->elements + kept) * (int64_t)sizeof(float);
+    const int64_t stop = (1 + averages) * weights + (params->keep_state ? state : 0);
     out->written_bytes =
-        stops * ((1 + averages) * weights + (params->keep_state ? state : 0)) + state + train_curve_disk_bytes(steps);
+        saturating_add(saturating_multiply(stops, stop), saturating_add(state, train_curve_disk_bytes(steps)));
     plan_take(out, PLAN_DISK, out->written_bytes);
     out->at_most = true; /* a continued run has done some of the steps, and validation texts may be fewer */
 }

@@ -6,6 +6,7 @@
 #include "model/config.h"
 #include "train/trainer.h"
 
+enum { TRAIN_STOPS_MOST = 100000 };       /* steps after which a run writes a checkpoint: each is a row, and files */
 #define TRAIN_PLAN_CONFIG_LIMIT (4 << 20) /* bytes of a config.json */
 
 /* Number of whole steps that hold `tokens` tokens. */

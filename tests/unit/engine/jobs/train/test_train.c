@@ -474,6 +474,36 @@ static void test_a_plan_on_paper_counts_the_copy_in_bf16(void **state)
     assert_true(bytes[2] - bytes[1] >= 2 * weights && bytes[2] - bytes[1] < 2 * weights + 4096);
 }
 
+/* A request of the largest numbers asks for more than 64 bits can count: the plan stays above every limit. */
+static void test_plans_do_not_overflow(void **state)
+{
+    (void)state;
+    struct train_params params = plain();
+    struct run_plan plan;
+    struct train_request request = {.params = &params, .backend = fast_backend(NULL)};
+    params.tokens = (int64_t)1e15;
+    params.batch_sequences = 1;
+    params.sequence_length = 2;
+    params.checkpoint_every = 1;
+    params.validation = "d";
+    params.validation_sequences = (int64_t)1e9;
+    params.schedule.warmup = params.schedule.decay = 0;
+    ok(train_plan_run(&request, TOKENS, &plan, &error));
+    assert_true(plan.written_bytes == INT64_MAX && plan.peak[PLAN_DISK] == INT64_MAX && plan.tokens == INT64_MAX);
+    assert_true(plan.flops > 1e15);
+    const struct run_plan twice = plan;
+    plan_add(&plan, &twice, 2);
+    assert_true(plan.written_bytes == INT64_MAX && plan.tokens == INT64_MAX && plan.peak[PLAN_DISK] == INT64_MAX);
+    backend_free(request.backend);
+    assert_int_equal(train_check(&params, &error), STATUS_INVALID);
+    assert_string_equal(error.pointer, "/params/checkpoint_every");
+    assert_non_null(strstr(error.detail, "give 10000000000 tokens or more"));
+    params.checkpoint_every = 10000000000; /* what it says is enough, and one step less is not */
+    ok(train_check(&params, &error));
+    params.checkpoint_every -= 2;
+    assert_int_equal(train_check(&params, &error), STATUS_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +522,7 @@ int main(void)
         cmocka_unit_test(test_refuses_a_checkpoint_without_state_and_too_little_memory),
         cmocka_unit_test(test_learns_a_tokenizer_from_text),
         cmocka_unit_test(test_a_plan_on_paper_counts_the_copy_in_bf16),
+        cmocka_unit_test(test_plans_do_not_overflow),
     };
     stream_fill();
     return cmocka_run_group_tests_name("train", tests, NULL, NULL);
