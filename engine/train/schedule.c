@@ -51,20 +51,41 @@ static double part_of_cycle(const struct schedule *schedule, int64_t steps)
  * NULL: with the requested shape. */
 struct row {
     bool falls, over_all, cycles;
+    int64_t least_period; /* steps of a cycle */
     double (*fall)(double x);
 };
 static const struct row wsd = {.falls = true};
 static const struct row cosine = {.falls = true, .over_all = true, .fall = fall_cosine};
 static const struct row linear = {.falls = true, .over_all = true, .fall = fall_linear};
 static const struct row constant = {.falls = false};
-static const struct row sgdr = {.falls = true, .over_all = true, .cycles = true, .fall = fall_cosine};
-static const struct row oscillating = {.falls = true, .over_all = true, .cycles = true, .fall = fall_and_rise};
+static const struct row sgdr = {
+    .falls = true, .over_all = true, .cycles = true, .least_period = 2, .fall = fall_cosine};
+static const struct row oscillating = {
+    .falls = true, .over_all = true, .cycles = true, .least_period = 4, .fall = fall_and_rise};
 
 static const struct row *const rows[] = {
 #define ROW(id, name) [SCHEDULE_##id] = &name,
     SCHEDULES(ROW)
 #undef ROW
 };
+
+/* In a shorter cycle there is no step at which the rate is lower, or none at which it rises. */
+static enum status cycles_check(const struct schedule *schedule, struct error *error)
+{
+    const int64_t least = rows[schedule->kind]->least_period;
+    if (schedule->period < least)
+        return error_set_at(error, STATUS_INVALID, "/params/schedule/period",
+                            "a cycle of %s needs at least %lld steps, the period has %lld",
+                            schedule_names[schedule->kind], (long long)least, (long long)schedule->period);
+    if (schedule->start < 0 || schedule->start >= schedule->total)
+        return error_set_at(error, STATUS_INVALID, "/params/schedule/start",
+                            "cycles that start at step %lld do not begin within %lld steps", (long long)schedule->start,
+                            (long long)schedule->total);
+    if (schedule->kind == SCHEDULE_SGDR && !(schedule->growth >= 1))
+        return error_set_at(error, STATUS_INVALID, "/params/schedule/growth", "is %g; it must be at least 1",
+                            schedule->growth);
+    return STATUS_OK;
+}
 
 enum status schedule_check(const struct schedule *schedule, struct error *error)
 {
@@ -75,13 +96,8 @@ enum status schedule_check(const struct schedule *schedule, struct error *error)
                          schedule->final);
     if (schedule->total < 1 || schedule->warmup < 0 || schedule->decay < 0)
         return error_set(error, STATUS_INVALID, "the schedule has no step, or a negative length");
-    if (rows[schedule->kind]->cycles &&
-        (schedule->period < 1 || schedule->start < 0 || (schedule->kind == SCHEDULE_SGDR && !(schedule->growth >= 1))))
-        return error_set(
-            error, STATUS_INVALID,
-            "cycles of %lld steps that begin at step %lld and grow by %g: a cycle needs a step, and growth "
-            "is at least 1",
-            (long long)schedule->period, (long long)schedule->start, schedule->growth);
+    const enum status status = rows[schedule->kind]->cycles ? cycles_check(schedule, error) : STATUS_OK;
+    if (status != STATUS_OK) return status;
     const int64_t decay = schedule->kind == SCHEDULE_WSD ? schedule->decay : 0;
     if (decay > schedule->total || schedule->warmup > schedule->total - decay)
         return error_set(error, STATUS_INVALID, "warm-up (%lld steps) and decay (%lld) do not fit into %lld steps",

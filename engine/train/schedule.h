@@ -44,7 +44,8 @@ struct schedule {
     int64_t total;             /* steps of the whole run, counted from the very first one */
 };
 
-/* STATUS_INVALID when the lengths do not fit into `total`, or peak or final are out of range. */
+/* STATUS_INVALID when the lengths do not fit into `total`, peak or final are out of range, or cycles are too short to
+ * fall (sgdr: 2 steps) or to fall and rise (oscillating: 4). What is wrong with cycles is told at its field. */
 MUST_CHECK enum status schedule_check(const struct schedule *schedule, struct error *error);
 
 /* Whether the schedule lowers the rate at any step after the warm-up. */

@@ -96,26 +96,28 @@ static const struct param cosine_params[] = {PEAK, WARMUP, FINAL, {0}};
 static const struct param linear_params[] = {PEAK, WARMUP, FINAL, {0}};
 static const struct param constant_params[] = {PEAK, WARMUP, {0}};
 
-#define CYCLES(period_help)                                                                                        \
-    {.name = "start",                                                                                              \
-     .type = PARAM_INTEGER,                                                                                        \
-     .offset = IN_SCHEDULE(start),                                                                                 \
-     .fallback = "0",                                                                                              \
-     .minimum = 0,                                                                                                 \
-     .maximum = TOKENS_MAXIMUM,                                                                                    \
-     .help = "tokens until which the rate stays at its peak, for a branch of a stable run; 0: after the warm-up"}, \
-        {.name = "period",                                                                                         \
-         .type = PARAM_INTEGER,                                                                                    \
-         .offset = IN_SCHEDULE(period),                                                                            \
-         .minimum = 1,                                                                                             \
-         .maximum = TOKENS_MAXIMUM,                                                                                \
-         .help = period_help},                                                                                     \
+#define CYCLES(period_help)                                                                                         \
+    {.name = "start",                                                                                               \
+     .type = PARAM_INTEGER,                                                                                         \
+     .offset = IN_SCHEDULE(start),                                                                                  \
+     .fallback = "0",                                                                                               \
+     .minimum = 0,                                                                                                  \
+     .maximum = TOKENS_MAXIMUM,                                                                                     \
+     .help =                                                                                                        \
+         "tokens until which the rate stays at its peak, for a branch of a stable run: fewer than the run has; 0: " \
+         "after the warm-up"},                                                                                      \
+        {.name = "period",                                                                                          \
+         .type = PARAM_INTEGER,                                                                                     \
+         .offset = IN_SCHEDULE(period),                                                                             \
+         .minimum = 1,                                                                                              \
+         .maximum = TOKENS_MAXIMUM,                                                                                 \
+         .help = period_help},                                                                                      \
         FINAL
 
 static const struct param sgdr_params[] = {
     PEAK,
     WARMUP,
-    CYCLES("tokens of the first cycle: a cosine from the peak down, then a restart at the peak"),
+    CYCLES("tokens of the first cycle, two steps or more: a cosine from the peak down, then a restart at the peak"),
     {.name = "growth",
      .type = PARAM_NUMBER,
      .offset = IN_SCHEDULE(growth),
@@ -129,7 +131,7 @@ static const struct param sgdr_params[] = {
 static const struct param oscillating_params[] = {
     PEAK,
     WARMUP,
-    CYCLES("tokens from peak to peak: the rate falls along a cosine and rises again"),
+    CYCLES("tokens from peak to peak, four steps or more: the rate falls along a cosine and rises again"),
     {0},
 };
 

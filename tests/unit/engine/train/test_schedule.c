@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static void near(double found, double expected)
 {
@@ -115,6 +116,33 @@ static void test_lengths_that_do_not_fit_are_refused(void **state)
     assert_int_equal(schedule_check(&exact, &error), STATUS_OK);
 }
 
+static void test_cycles_that_cannot_be_are_refused_at_their_field(void **state)
+{
+    (void)state;
+    static const struct {
+        struct schedule schedule;
+        const char *field; /* NULL: accepted */
+    } rows[] = {
+        {{.kind = SCHEDULE_SGDR, .period = 1}, "period"},
+        {{.kind = SCHEDULE_SGDR, .period = 2}, NULL},
+        {{.kind = SCHEDULE_OSCILLATING, .period = 3}, "period"},
+        {{.kind = SCHEDULE_OSCILLATING, .period = 4}, NULL},
+        {{.kind = SCHEDULE_OSCILLATING, .period = 4, .start = 10}, "start"},
+        {{.kind = SCHEDULE_SGDR, .period = 4, .start = 9}, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct schedule schedule = rows[i].schedule;
+        struct error error;
+        char pointer[60];
+        schedule.peak = schedule.growth = 1;
+        schedule.total = 10;
+        assert_int_equal(schedule_check(&schedule, &error), rows[i].field == NULL ? STATUS_OK : STATUS_INVALID);
+        if (rows[i].field == NULL) continue;
+        (void)snprintf(pointer, sizeof pointer, "/params/schedule/%s", rows[i].field);
+        assert_string_equal(error.pointer, pointer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +154,7 @@ int main(void)
         cmocka_unit_test(test_oscillation_falls_and_rises_from_its_start),
         cmocka_unit_test(test_the_stable_part_does_not_depend_on_the_total),
         cmocka_unit_test(test_lengths_that_do_not_fit_are_refused),
+        cmocka_unit_test(test_cycles_that_cannot_be_are_refused_at_their_field),
     };
     return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
 }
