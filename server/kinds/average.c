@@ -103,6 +103,17 @@ static const struct param average_params[] = {
     {0},
 };
 
+/* What only a search reads: it would change the made name of an average and nothing else. */
+static enum status check_alone(const struct average_params *params, struct error *error)
+{
+    const char *pointer = point_method_given(&params->method)   ? "/params/method"
+                          : params->calibration.dataset != NULL ? "/params/calibration"
+                          : params->seed != 0                   ? "/params/seed"
+                                                                : NULL;
+    if (pointer == NULL) return STATUS_OK;
+    return error_set_at(error, STATUS_INVALID, pointer, "is of no use without windows to search");
+}
+
 /* What goes with a search over windows, and what does not go without one. */
 static enum status check_search(const struct average_params *params, bool search, struct error *error)
 {
@@ -116,9 +127,7 @@ static enum status check_search(const struct average_params *params, bool search
         return error_set_at(error, STATUS_INVALID, "/params/evaluation",
                             search ? "is missing: what the search measures losses on"
                                    : "is of no use without windows to search");
-    if (!search && point_method_given(&params->method))
-        return error_set_at(error, STATUS_INVALID, "/params/method", "is of no use without windows to search");
-    return STATUS_OK;
+    return search ? STATUS_OK : check_alone(params, error);
 }
 
 /* The shape that stands for no shape is left out: requests with it and without are equal, and so are made names. */

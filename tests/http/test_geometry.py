@@ -246,6 +246,8 @@ def test_search_over_windows_keeps_the_best(service, path):
         ({"trajectory": "geometry", "window": 2, "name": "x"}, "/params/name"),
         ({"trajectory": "geometry", "trajectories": ["geometry", "geometry"]}, "/params/trajectories"),
         ({"trajectory": "geometry", "windows": [1, 2]}, "/params/evaluation"),
+        ({"checkpoints": ["geometry/step1"], "calibration": {"dataset": "geometry"}}, "/params/calibration"),
+        ({"trajectory": "geometry", "window": 2, "seed": 1}, "/params/seed"),
         ({"trajectory": "nothing"}, "/params/trajectory"),
         ({"checkpoints": ["geometry/step1"], "shape": "exponential"}, "/params/shape"),
         ({"checkpoints": ["geometry/step1"], "shape": None}, "/params/shape"),
