@@ -18,6 +18,7 @@
  *     max |w| (1 - i/20),  i = 0 … 9
  *
  * by that group's own output error. The scales stay beside the weight. */
+#include "base/integer.h"
 #include "base/memory.h"
 #include "quant/check.h"
 #include "quant/coded.h"
@@ -88,16 +89,16 @@ static enum status awq_complete(struct quantize_method *method, struct error *er
 /* One call's working memory; all owned. */
 struct awq {
     struct backend *backend;
-    const struct awq_params *params;
+    const struct quantize_method *method;
+    const struct awq_params *params; /* its; bits and groups are those of each linear's method */
     const struct quantize_task *task;
     struct quantized_layer *out;
     struct coded *coded; /* [count], one per linear */
-    struct coding coding;
-    bool unscaled;          /* s = 1 */
-    int64_t columns, group; /* columns of a group */
-    float *scales;          /* [columns] */
-    double *magnitudes;     /* [columns] w, of duo_scaling; or NULL */
-    double *raw;            /* [columns] s before it is normalised */
+    bool unscaled;       /* s = 1 */
+    int64_t columns;
+    float *scales;      /* [columns] */
+    double *magnitudes; /* [columns] w, of duo_scaling; or NULL */
+    double *raw;        /* [columns] s before it is normalised */
     /* In memory of the backend. */
     struct matrix column_scales; /* [1, columns] the scales */
     struct matrix scaled;        /* [largest rows, columns] W diag(s) */
@@ -105,10 +106,25 @@ struct awq {
     struct matrix *originals;    /* [count] the original weights, while a block judges candidates; or NULL */
 };
 
+/* The grid of a linear. */
+static struct coding coding_of(const struct awq_params *params)
+{
+    return (struct coding){.bits = (int)params->bits,
+                           .sym = params->sym,
+                           .rule = params->sym ? SCALE_ABSMAX : SCALE_RANGE,
+                           .group_size = params->group_size};
+}
+
+/* Columns of a linear's groups. */
+static int64_t group_of(const struct awq *awq, int64_t index)
+{
+    return smaller(awq->out[index].coding.group_size, awq->columns);
+}
+
 static enum status awq_init(struct awq *awq, struct error *error)
 {
     struct backend *backend = awq->backend;
-    int64_t rows = 0;
+    int64_t rows = 0, widest = 0;
     enum status status;
     for (int64_t i = 0; i < awq->task->count; i++)
         rows = awq->task->linears[i].weight.rows > rows ? awq->task->linears[i].weight.rows : rows;
@@ -120,15 +136,16 @@ static enum status awq_init(struct awq *awq, struct error *error)
         return status;
     for (int64_t i = 0; i < awq->task->count; i++) {
         struct quantized_layer *layer = &awq->out[i];
-        status = quantized_layer_init(layer, awq->task->linears[i].weight.rows, awq->columns, awq->coding, error);
+        const struct coding coding = coding_of(&quantize_task_method(awq->task, awq->method, i)->awq);
+        status = quantized_layer_init(layer, awq->task->linears[i].weight.rows, awq->columns, coding, error);
         if (status != STATUS_OK) return status;
         status = memory_new(awq->columns, sizeof(float), "column scales", &layer->column_scales, error);
         if (status != STATUS_OK) return status;
-        awq->group = layer->coding.group_size < awq->columns ? layer->coding.group_size : awq->columns;
+        widest = group_of(awq, i) > widest ? group_of(awq, i) : widest;
         if ((status = coded_init(&awq->coded[i], backend, layer, NULL, error)) != STATUS_OK) return status;
     }
     if (!awq->params->clip || !backend->ops->host) return STATUS_OK;
-    return matrix_new(backend, 2 * CLIP_SEARCH_ROWS * (int64_t)team_size(backend->team), awq->group, "clipping",
+    return matrix_new(backend, 2 * CLIP_SEARCH_ROWS * (int64_t)team_size(backend->team), widest, "clipping",
                       &awq->clip_scratch, error);
 }
 
@@ -148,10 +165,10 @@ static void awq_reset(struct awq *awq)
 }
 
 /* Adds |W| / (max |W| of its group + 1e-6) of a row to the columns' sums. */
-static void add_magnitudes(const struct awq *awq, const double *row)
+static void add_magnitudes(const struct awq *awq, int64_t group, const double *row)
 {
-    for (int64_t first = 0; first < awq->columns; first += awq->group) {
-        const int64_t end = first + awq->group < awq->columns ? first + awq->group : awq->columns;
+    for (int64_t first = 0; first < awq->columns; first += group) {
+        const int64_t end = smaller(first + group, awq->columns);
         double most = 0;
         for (int64_t c = first; c < end; c++) most = fmax(most, fabs(row[c]));
         for (int64_t c = first; c < end; c++) awq->magnitudes[c] += fabs(row[c]) / (most + 1e-6);
@@ -170,7 +187,7 @@ static enum status find_magnitudes(struct awq *awq, struct error *error)
         for (int64_t first = 0; first < weight.rows; first += SLAB) {
             const int64_t slab = weight.rows - first < SLAB ? weight.rows - first : SLAB;
             awq->backend->ops->download(awq->backend, matrix_rows(weight, first, slab), rows, DTYPE_F64);
-            for (int64_t r = 0; r < slab; r++) add_magnitudes(awq, rows + r * awq->columns);
+            for (int64_t r = 0; r < slab; r++) add_magnitudes(awq, group_of(awq, i), rows + r * awq->columns);
         }
         count += weight.rows;
     }
@@ -324,13 +341,10 @@ static enum status awq_quantize(struct backend *backend, const struct quantize_m
 {
     const struct awq_params *params = &method->awq;
     struct awq awq = {.backend = backend,
+                      .method = method,
                       .params = params,
                       .task = task,
                       .out = out,
-                      .coding = {.bits = (int)params->bits,
-                                 .sym = params->sym,
-                                 .rule = params->sym ? SCALE_ABSMAX : SCALE_RANGE,
-                                 .group_size = params->group_size},
                       .columns = task->linears[0].weight.columns,
                       .unscaled = task->shared_values && params->scale_o_proj == AWQ_SCALE_O_PROJ_WHEN_EXPORTABLE};
     double best = 0;
@@ -366,6 +380,7 @@ static struct export_grid awq_grid(const struct quantize_method *method)
 const struct quantizer quantizer_awq = {.name = "awq",
                                         .params = awq_params,
                                         .needs = NEED_INPUT_HESSIAN | NEED_INPUT_MAGNITUDE,
+                                        .scales_columns = true,
                                         .fallback = awq_fallback,
                                         .grid = awq_grid,
                                         .complete = awq_complete,

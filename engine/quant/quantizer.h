@@ -42,6 +42,9 @@ struct quantize_task {
         struct matrix weight; /* float: original in, dequantized out */
     } * linears;
     int64_t count;
+    /* [count] each linear's method with its override, which changes bits and groups only (`scales_columns` below);
+     * lent; NULL: the quantizer's argument is the method of all */
+    const struct quantize_method *methods;
     /* Statistics of the N calibration tokens; the Hessian's upper triangle is overwritten with the mirror of its lower
      * one. Without a Hessian errors are measured as if the inputs were white (H = I). */
     struct statistics inputs;
@@ -58,6 +61,9 @@ struct quantizer {
     const struct param *params;
     unsigned needs;     /* NEED_… (statistics.h) */
     bool treats_inputs; /* its layers define a treatment of their inputs */
+    /* Its layers have scales of columns, which are of the input: all linears of one input share them. Overrides give
+     * linears of a task their own grids (quantize_task_method) and do not split it. */
+    bool scales_columns;
     /* Turns a method of this quantizer into its replacement for experts that too few calibration tokens visit; NULL:
      * none is needed. */
     void (*fallback)(struct quantize_method *method);
@@ -74,6 +80,13 @@ struct quantizer {
     enum status (*quantize)(struct backend *backend, const struct quantize_method *method,
                             const struct quantize_task *task, struct quantized_layer *out, struct error *error);
 };
+
+/* The method of linear `index` of a task. */
+static inline const struct quantize_method *quantize_task_method(const struct quantize_task *task,
+                                                                 const struct quantize_method *method, int64_t index)
+{
+    return task->methods == NULL ? method : &task->methods[index];
+}
 
 #define QUANTIZER_ROW(id, name) extern const struct quantizer quantizer_##name;
 QUANTIZERS(QUANTIZER_ROW)

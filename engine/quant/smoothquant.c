@@ -58,7 +58,8 @@ static enum status smoothquant_complete(struct quantize_method *method, struct e
 /* One call's working memory; all owned. */
 struct smoother {
     struct backend *backend;
-    const struct smoothquant_params *params;
+    const struct quantize_method *method;
+    const struct smoothquant_params *params; /* its; bits are those of each linear's method */
     const struct quantize_task *task;
     struct quantized_layer *out;
     struct coded *coded;     /* [count], one per linear */
@@ -74,12 +75,12 @@ struct smoother {
 
 static enum status layers_init(struct smoother *smoother, struct error *error)
 {
-    const struct coding coding = {
-        .bits = (int)smoother->params->bits, .sym = true, .rule = SCALE_ABSMAX, .group_size = -1};
     enum status status = memory_new(smoother->task->count, sizeof *smoother->coded, "codes", &smoother->coded, error);
     for (int64_t i = 0; i < smoother->task->count && status == STATUS_OK; i++) {
         struct quantized_layer *layer = &smoother->out[i];
-        const int64_t rows = smoother->task->linears[i].weight.rows;
+        const int64_t rows = smoother->task->linears[i].weight.rows,
+                      bits = quantize_task_method(smoother->task, smoother->method, i)->smoothquant.bits;
+        const struct coding coding = {.bits = (int)bits, .sym = true, .rule = SCALE_ABSMAX, .group_size = -1};
         status = quantized_layer_init(layer, rows, smoother->columns, coding, error);
         if (status != STATUS_OK) return status;
         status = memory_new(smoother->columns, sizeof(float), "column scales", &layer->column_scales, error);
@@ -209,6 +210,7 @@ static enum status smoothquant_quantize(struct backend *backend, const struct qu
                                         struct error *error)
 {
     struct smoother smoother = {.backend = backend,
+                                .method = method,
                                 .params = &method->smoothquant,
                                 .task = task,
                                 .out = out,
@@ -244,5 +246,6 @@ const struct quantizer quantizer_smoothquant = {.name = "smoothquant",
                                                 .needs = NEED_INPUT_HESSIAN | NEED_INPUT_MAGNITUDE | NEED_INPUT_SAMPLE,
                                                 .fallback = smoothquant_fallback,
                                                 .treats_inputs = true,
+                                                .scales_columns = true,
                                                 .complete = smoothquant_complete,
                                                 .quantize = smoothquant_quantize};

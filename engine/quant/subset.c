@@ -223,8 +223,10 @@ static enum status quantize_saveing(struct backend *backend, const struct quanti
     const int64_t all = task->linears[0].weight.columns, kept = method->options.keep_outliers;
     const struct quantizer *quantizer = quantizer_by_id(method->quantizer);
     struct reduced reduced = {.backend = backend, .task = task, .columns = all - kept, .kept = kept};
-    struct quantize_task rest = {
-        .count = task->count, .shared_values = task->shared_values, .half_scales = task->half_scales};
+    struct quantize_task rest = {.count = task->count,
+                                 .methods = task->methods,
+                                 .shared_values = task->shared_values,
+                                 .half_scales = task->half_scales};
     enum status status;
     if (kept >= all)
         return error_set_at(error, STATUS_INVALID, "/method/keep_outliers",
@@ -243,13 +245,17 @@ done:
     return status;
 }
 
-static void skip(const struct quantize_task *task, struct quantized_layer *out)
+static struct quantized_layer skipped(const struct quantize_linear *linear)
 {
-    for (int64_t i = 0; i < task->count; i++)
-        out[i] = (struct quantized_layer){.rows = task->linears[i].weight.rows,
-                                          .columns = task->linears[i].weight.columns,
-                                          .skipped = true,
-                                          .alpha = NAN};
+    return (struct quantized_layer){
+        .rows = linear->weight.rows, .columns = linear->weight.columns, .skipped = true, .alpha = NAN};
+}
+
+static enum status quantize_part(struct backend *backend, const struct quantize_method *method,
+                                 const struct quantize_task *task, struct quantized_layer *out, struct error *error)
+{
+    if (method->options.keep_outliers > 0) return quantize_saveing(backend, method, task, out, error);
+    return quantizer_by_id(method->quantizer)->quantize(backend, method, task, out, error);
 }
 
 static enum status quantize_alike(struct backend *backend, const struct overrides *overrides, int64_t index,
@@ -257,15 +263,15 @@ static enum status quantize_alike(struct backend *backend, const struct override
 {
     struct quantize_method method;
     if (overrides_apply(overrides, index, &method)) {
-        skip(task, out);
+        for (int64_t i = 0; i < task->count; i++) out[i] = skipped(&task->linears[i]);
         return STATUS_OK;
     }
-    if (method.options.keep_outliers > 0) return quantize_saveing(backend, &method, task, out, error);
-    return quantizer_by_id(method.quantizer)->quantize(backend, &method, task, out, error);
+    return quantize_part(backend, &method, task, out, error);
 }
 
-enum status subset_quantize(struct backend *backend, const struct overrides *overrides,
-                            const struct quantize_task *task, struct quantized_layer *out, struct error *error)
+/* Linears that neighbour each other and have one override, or none, are a task of their own. */
+static enum status quantize_apart(struct backend *backend, const struct overrides *overrides,
+                                  const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
     int64_t first_index = OVERRIDES_NONE;
     enum status status = STATUS_OK;
@@ -282,4 +288,71 @@ enum status subset_quantize(struct backend *backend, const struct overrides *ove
         if (status == STATUS_OK) status = quantize_alike(backend, overrides, first_index, &part, out + first, error);
     }
     return status;
+}
+
+/* ---- Linears that share scales of columns ---- */
+
+/* Those of a task that no override skips. */
+struct sharing {
+    int64_t count;
+    struct quantize_linear *linears; /* [count] owned, like all below */
+    struct quantize_method *methods; /* [count] */
+    struct quantized_layer *layers;  /* [count] */
+    int64_t *places;                 /* [count] in the task */
+};
+
+static enum status sharing_init(struct sharing *sharing, int64_t most, struct error *error)
+{
+    enum status status;
+    *sharing = (struct sharing){0};
+    if ((status = memory_new(most, sizeof *sharing->linears, "linears", &sharing->linears, error)) != STATUS_OK ||
+        (status = memory_new(most, sizeof *sharing->methods, "linears", &sharing->methods, error)) != STATUS_OK ||
+        (status = memory_new(most, sizeof *sharing->layers, "linears", &sharing->layers, error)) != STATUS_OK)
+        return status;
+    return memory_new(most, sizeof *sharing->places, "linears", &sharing->places, error);
+}
+
+static void sharing_reset(struct sharing *sharing)
+{
+    memory_free(sharing->places);
+    memory_free(sharing->layers);
+    memory_free(sharing->methods);
+    memory_free(sharing->linears);
+}
+
+/* One task of all linears that are quantized, wherever they stand: the input has one set of column scales, whatever
+ * their grids. */
+static enum status quantize_sharing(struct backend *backend, const struct overrides *overrides,
+                                    const struct quantize_task *task, struct quantized_layer *out, struct error *error)
+{
+    struct sharing sharing;
+    struct quantize_task rest = *task;
+    enum status status = sharing_init(&sharing, task->count, error);
+    for (int64_t i = 0; i < task->count && status == STATUS_OK; i++) {
+        int64_t index;
+        if ((status = overrides_find(overrides, task->linears[i].name, &index, error)) != STATUS_OK) break;
+        if (overrides_apply(overrides, index, &sharing.methods[sharing.count])) {
+            out[i] = skipped(&task->linears[i]);
+            continue;
+        }
+        sharing.linears[sharing.count] = task->linears[i];
+        sharing.places[sharing.count++] = i;
+    }
+    rest.linears = sharing.linears;
+    rest.methods = sharing.methods;
+    rest.count = sharing.count;
+    if (status == STATUS_OK && rest.count > 0)
+        status = quantize_part(backend, &sharing.methods[0], &rest, sharing.layers, error);
+    for (int64_t i = 0; i < sharing.count; i++) out[sharing.places[i]] = sharing.layers[i];
+    sharing_reset(&sharing);
+    return status;
+}
+
+enum status subset_quantize(struct backend *backend, const struct overrides *overrides,
+                            const struct quantize_task *task, struct quantized_layer *out, struct error *error)
+{
+    struct quantize_method method;
+    (void)overrides_apply(overrides, OVERRIDES_NONE, &method);
+    return quantizer_by_id(method.quantizer)->scales_columns ? quantize_sharing(backend, overrides, task, out, error)
+                                                             : quantize_apart(backend, overrides, task, out, error);
 }

@@ -3,7 +3,10 @@
  *
  * The kept columns are the `keep_outliers` inputs with the largest second moment (without calibration: those with the
  * largest weights). They are removed from the task before the quantizer sees it: any quantizer gets the other columns
- * and their part of the statistics, and groups are runs of those. Kept weights are not quantized. */
+ * and their part of the statistics, and groups are runs of those. Kept weights are not quantized.
+ *
+ * Linears with different overrides are quantized apart, unless the quantizer has scales of columns: those belong to the
+ * input, so all its linears are one task, and each has its own grid. */
 #ifndef QUANT_SUBSET_H
 #define QUANT_SUBSET_H
 

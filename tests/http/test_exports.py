@@ -160,6 +160,32 @@ def test_packed_weights_are_those_that_were_measured(service, subject, export, m
     assert all(name in told or name.replace(".", "\\\\.") in told for name in skipped)
 
 
+AWQ = {"name": "awq", "group_size": 32}
+
+
+@pytest.mark.parametrize("method", [
+    AWQ, {**AWQ, "overrides": [{"pattern": "v_proj", "bits": 8}]},
+    {**AWQ, "overrides": [{"pattern": "gate_proj", "group_size": 16}, {"pattern": "q_proj", "bits": 4}]},
+], ids=["plain", "bits", "groups"])
+def test_folded_scales_leave_the_model_that_was_measured(service, subject, method):
+    packed = run(service, subject, method, "compressed-tensors")
+    tensors = read(artifact(service, packed, "model.safetensors"))
+    config = json.loads(artifact(service, packed, "config.json"))["quantization_config"]
+    layers = [layer["name"] for layer in packed["result"]["layers"]]
+    loaded = {name: tensor for name, tensor in tensors.items() if name.endswith((".weight", ".bias"))}
+    loaded.update({f"{name}.weight": of_compressed(tensors, name, config).astype(numpy.float32) for name in layers})
+    assert loss_of(service, subject, f"folded-{packed['id']}", loaded) == pytest.approx(
+        packed["result"]["loss_q"], rel=1e-6)
+
+
+def test_an_override_that_changes_nothing_changes_no_number(service, subject):
+    for method, same in ((AWQ, {"pattern": "v_proj", "bits": 4}),
+                         ({"name": "smoothquant"}, {"pattern": "v_proj", "bits": 8}),
+                         ({"name": "gptq", "group_size": 32}, {"pattern": "v_proj", "bits": 4})):
+        plain, told = (run(service, subject, {**method, "overrides": items}, None)["result"] for items in ([], [same]))
+        assert plain["loss_q"] == told["loss_q"], method
+
+
 def test_the_format_has_its_own_file_too(service, subject):
     packed = run(service, subject, {"name": "gptq", "bits": 4, "group_size": 32, "desc_act": True}, "gptq")
     alone = json.loads(artifact(service, packed, "quantize_config.json"))

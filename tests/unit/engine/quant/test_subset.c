@@ -4,7 +4,7 @@
 #include "quant/subset.h"
 #include "quantizer_fixture.h"
 
-enum { ROWS = 5, COLUMNS = 24, KEPT = 4, LEFT = COLUMNS - KEPT };
+enum { ROWS = 5, COLUMNS = 24, KEPT = 4, LEFT = COLUMNS - KEPT, TOKENS = 48 };
 
 struct weights {
     float whole[ROWS * COLUMNS], rest[ROWS * LEFT], hessian[COLUMNS * COLUMNS], rest_hessian[LEFT * LEFT];
@@ -157,12 +157,94 @@ static void test_linears_of_one_task_may_differ(void **state)
     }
 }
 
+/* Inputs of which two are large; three linears, which all read them. */
+struct shared_input {
+    float x[TOKENS * COLUMNS];
+    struct weights w[3];
+    struct quantize_linear linears[3];
+    struct quantized_layer layers[3];
+};
+
+static void quantize_shared(struct backend *backend, struct quantize_method method,
+                            const struct quantize_override *items, int64_t count, struct shared_input *s)
+{
+    static const char *const names[] = {"l.q_proj.weight", "l.k_proj.weight", "l.v_proj.weight"};
+    struct statistics_collector collector;
+    *s = (struct shared_input){.x = {0}};
+    for (int i = 0; i < TOKENS * COLUMNS; i++)
+        s->x[i] = (float)(random_normal(9, 0, (uint64_t)i) * (i % COLUMNS == 5 || i % COLUMNS == 17 ? 30 : 1));
+    for (int i = 0; i < 3; i++) {
+        fill(&s->w[i], (uint64_t)i);
+        s->linears[i] = (struct quantize_linear){names[i], matrix_of(s->w[i].whole, ROWS, COLUMNS, 4)};
+    }
+    method.options.override_count = count;
+    method.options.overrides = items;
+    const struct quantize_task task = {
+        .linears = s->linears, .count = 3, .inputs = *fixture_collect(&collector, backend, 7, s->x, TOKENS, COLUMNS)};
+    quantize(backend, &method, &task, s->layers);
+    statistics_reset(&collector);
+}
+
+static void shared_reset(struct shared_input *s)
+{
+    for (int i = 0; i < 3; i++) quantized_layer_reset(&s->layers[i]);
+}
+
+/* The column scales of awq and smoothquant are the input's: overrides do not part its linears, whatever they change. */
+static void test_linears_of_one_input_have_one_set_of_column_scales(void **state)
+{
+    static const struct quantize_override same[] = {{.pattern = "v_proj", .bits = 3}},
+                                          wide[] = {{.pattern = "v_proj", .bits = 8}},
+                                          apart[] = {{.pattern = "k_proj", .skip = true}};
+    static const struct quantize_method methods[] = {
+        {.quantizer = QUANTIZER_AWQ,
+         .awq = {.bits = 3, .group_size = 8, .grid_points = 20, .clip = true, .duo_scaling = true}},
+        {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {3, 8, 0.5, true}}};
+    static struct shared_input plain, found;
+    for (int m = 0; m < 2; m++) {
+        quantize_shared(*state, methods[m], NULL, 0, &plain);
+        quantize_shared(*state, methods[m], same, 1, &found);
+        for (int i = 0; i < 3; i++) {
+            assert_memory_equal(found.w[i].whole, plain.w[i].whole, sizeof plain.w[i].whole);
+            assert_true(found.layers[i].alpha == plain.layers[i].alpha);
+        }
+        shared_reset(&found);
+        shared_reset(&plain);
+        quantize_shared(*state, methods[m], wide, 1, &found);
+        for (int i = 1; i < 3; i++)
+            assert_memory_equal(found.layers[i].column_scales, found.layers[0].column_scales, COLUMNS * sizeof(float));
+        assert_true(found.layers[1].coding.bits == 3 && found.layers[2].coding.bits == 8);
+        assert_true(found.layers[2].relative_error < found.layers[1].relative_error / 100);
+        shared_reset(&found);
+        quantize_shared(*state, methods[m], apart, 1, &found);
+        assert_true(found.layers[1].skipped);
+        assert_memory_equal(found.layers[2].column_scales, found.layers[0].column_scales, COLUMNS * sizeof(float));
+        shared_reset(&found);
+    }
+}
+
+/* Groups of 24 columns beside groups of 4: the search for clips has scratch for the widest. */
+static void test_linears_of_one_input_have_their_own_groups(void **state)
+{
+    static const struct quantize_override items[] = {{.pattern = "q_proj", .group_size = -1},
+                                                     {.pattern = "v_proj", .group_size = 4}};
+    const struct quantize_method method = {.quantizer = QUANTIZER_AWQ,
+                                           .awq = {.bits = 3, .group_size = 8, .grid_points = 20, .clip = true}};
+    static const int64_t groups[] = {1, 3, 6};
+    static struct shared_input found;
+    quantize_shared(*state, method, items, 2, &found);
+    for (int i = 0; i < 3; i++) assert_int_equal(found.layers[i].groups, groups[i]);
+    shared_reset(&found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_columns_with_the_largest_inputs_are_kept),
         cmocka_unit_test(test_without_inputs_columns_with_the_largest_weights_are_kept),
         cmocka_unit_test(test_linears_of_one_task_may_differ),
+        cmocka_unit_test(test_linears_of_one_input_have_one_set_of_column_scales),
+        cmocka_unit_test(test_linears_of_one_input_have_their_own_groups),
     };
     return cmocka_run_group_tests_name("subset", tests, fixture_setup, fixture_teardown);
 }
