@@ -4,8 +4,8 @@
  *
  *   step = max |x| / (2^(bits-1) - 1),  and the product uses rint(x / step) step
  *
- * With smoothing s (SmoothQuant) x / s is rounded and multiplied by s again, because the weights here are divided by s
- * again. Spared columns (kept outliers) are not rounded and do not count for the maximum.
+ * With smoothing s (the column scales of SmoothQuant and AWQ) x / s is rounded and multiplied by s again, because the
+ * weights here are divided by s again. Spared columns (kept outliers) are not rounded and do not count for the maximum.
  *
  * LLM.int8() (Dettmers et al., arXiv 2208.07339), with a threshold: columns of a sequence with any |x| at or above it
  * leave the int8 product. As in the library, the maximum of a row ignores the entries at or above the threshold, and

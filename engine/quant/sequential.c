@@ -334,7 +334,7 @@ struct activation sequential_treatment(const struct quantize_method *method, con
     for (int64_t c = 0; c < layer->columns + layer->kept; c++) spared[c] = false;
     for (int64_t k = 0; k < layer->kept; k++) spared[layer->kept_columns[k]] = true;
     if (layer->kept > 0) treatment.spared = spared;
-    if (layer->input_bits > 0 && layer->column_scales != NULL) {
+    if (layer->column_scales != NULL) {
         spread(layer, layer->column_scales, 1, smoothing);
         treatment.smoothing = smoothing;
     }
