@@ -35,7 +35,7 @@ struct quantized_layer {
     int32_t *kept_columns; /* [kept] ascending; NULL: none */
 
     /* Treatment of the layer's inputs in the forward pass (activation.h). */
-    int input_bits;         /* 0: nothing */
+    int input_bits;         /* of the rounded inputs; 0: they are as they are */
     double input_threshold; /* of LLM.int8(); 0: none */
     /* [rows, columns] the original weights, which outliers multiply; NULL: they multiply the dequantized ones */
     float *original;

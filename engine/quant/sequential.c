@@ -322,15 +322,13 @@ static enum status spread_original(struct backend *backend, const struct quantiz
     return status;
 }
 
-struct activation sequential_treatment(const struct quantize_method *method, const struct quantized_layer *layer,
-                                       float *smoothing, bool *spared)
+struct activation sequential_treatment(const struct quantized_layer *layer, float *smoothing, bool *spared)
 {
     struct activation treatment = {
-        .bits = layer->input_bits > 0 ? layer->input_bits : (int)method->options.activation_bits,
+        .bits = layer->input_bits,
         .threshold = layer->input_threshold,
         .exact = layer->original != NULL,
     };
-    if (layer->skipped) treatment.bits = 0;
     for (int64_t c = 0; c < layer->columns + layer->kept; c++) spared[c] = false;
     for (int64_t k = 0; k < layer->kept; k++) spared[layer->kept_columns[k]] = true;
     if (layer->kept > 0) treatment.spared = spared;
@@ -354,7 +352,7 @@ static enum status treat_inputs(struct sequential *sequential, int parameter, co
     if (sequential_product(sequential) == NULL) return STATUS_OK;
     if ((status = memory_new(columns, sizeof *smoothing, "activations", &smoothing, error)) != STATUS_OK) goto done;
     if ((status = memory_new(columns, sizeof *spared, "activations", &spared, error)) != STATUS_OK) goto done;
-    treatment = sequential_treatment(sequential->method, layer, smoothing, spared);
+    treatment = sequential_treatment(layer, smoothing, spared);
     if (treatment.bits == 0) goto done;
     if ((status = spread_original(sequential->backend, layer, &original, error)) != STATUS_OK) goto done;
     status = activations_set(&sequential->activations, parameter, &treatment, columns, original, error);

@@ -73,10 +73,9 @@ MUST_CHECK enum status sequential_leave(const struct sequential *sequential, con
 /* For walk->product in passes over the latest block of sequential_block; NULL: ordinary products. */
 const struct linear_product *sequential_product(const struct sequential *sequential);
 
-/* The method's treatment of the inputs of a layer that it quantized, over all columns: fills `smoothing` and `spared`
- * [columns + kept], which are lent to the result. */
-struct activation sequential_treatment(const struct quantize_method *method, const struct quantized_layer *layer,
-                                       float *smoothing, bool *spared);
+/* The treatment of the inputs of a quantized layer, over all columns: fills `smoothing` and `spared` [columns + kept],
+ * which are lent to the result. */
+struct activation sequential_treatment(const struct quantized_layer *layer, float *smoothing, bool *spared);
 
 /* Quantizes every linear of the block in place (and, with a rotation, changes its other parameters and its program;
  * read it again afterwards) and describes them in summaries[0 … *count). Moves `hidden` to the block's outputs, unless

@@ -235,8 +235,10 @@ done:
     return status;
 }
 
+/* The inputs are rounded as the method's are. */
 static void smoothquant_fallback(struct quantize_method *method)
 {
+    method->options.activation_bits = method->smoothquant.activation_bits;
     method->quantizer = QUANTIZER_RTN;
     method->rtn = (struct rtn_params){method->smoothquant.bits, -1, true};
 }

@@ -353,6 +353,10 @@ enum status subset_quantize(struct backend *backend, const struct overrides *ove
 {
     struct quantize_method method;
     (void)overrides_apply(overrides, OVERRIDES_NONE, &method);
-    return quantizer_by_id(method.quantizer)->scales_columns ? quantize_sharing(backend, overrides, task, out, error)
-                                                             : quantize_apart(backend, overrides, task, out, error);
+    const enum status status = quantizer_by_id(method.quantizer)->scales_columns
+                                   ? quantize_sharing(backend, overrides, task, out, error)
+                                   : quantize_apart(backend, overrides, task, out, error);
+    for (int64_t i = 0; i < task->count && status == STATUS_OK; i++)
+        if (!out[i].skipped && out[i].input_bits == 0) out[i].input_bits = (int)method.options.activation_bits;
+    return status;
 }

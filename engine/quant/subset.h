@@ -14,7 +14,8 @@
 #include "quant/quantizer.h"
 
 /* Like `quantize` of a quantizer, for the linears of `task`: out[0 … count) belong to the caller also after a failure.
- * Skipped layers are marked `skipped`. Also STATUS_INVALID: no columns left beside the kept ones. */
+ * Skipped layers are marked `skipped`; the others get the method's activation_bits unless the quantizer rounds inputs
+ * itself. Also STATUS_INVALID: no columns left beside the kept ones. */
 MUST_CHECK enum status subset_quantize(struct backend *backend, const struct overrides *overrides,
                                        const struct quantize_task *task, struct quantized_layer *out,
                                        struct error *error);

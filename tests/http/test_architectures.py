@@ -96,3 +96,18 @@ def test_experts_that_no_token_visits_are_named(service, data, trained):
     for layer in cold:
         assert ".experts." in layer["name"] and layer["tokens"] == 0 and "0 of 12" in layer["degraded"]
     assert result["undersampled_layers"] >= len(cold) and "rounded to nearest" in result["note"]
+
+
+def test_inputs_of_experts_that_no_token_visits_are_rounded_too(service, data, trained):
+    if trained["architecture"] != "olmoe":
+        return
+    skip = [{"pattern": "self_attn", "skip": True}]
+    method = {"name": "smoothquant", "activation_bits": 4}
+    layers = quantize(service, data, trained, {**method, "overrides": skip}, calibration="few")["layers"]
+    cold = [layer["name"].replace(".", r"\.") for layer in layers if layer["degraded"]]
+    skip = [{"pattern": f"^(?!({'|'.join(cold[:8])})$)", "skip": True}]
+    found, expected, unrounded = (
+        quantize(service, data, trained, {**told, "overrides": skip}, calibration="few")["loss_q"]
+        for told in (method, {"name": "rtn", "bits": 8, "group_size": -1, "activation_bits": 4},
+                     {"name": "rtn", "bits": 8, "group_size": -1}))
+    assert found == expected != unrounded

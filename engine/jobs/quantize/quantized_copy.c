@@ -173,7 +173,7 @@ static enum status note_inputs(struct maker *maker, const char *name, const stru
     enum status status;
     if ((status = memory_new(2 * columns, sizeof *arrays, "treated inputs", &arrays, error)) != STATUS_OK) goto done;
     if ((status = memory_new(columns, sizeof *spared, "treated inputs", &spared, error)) != STATUS_OK) goto done;
-    const struct activation treatment = sequential_treatment(&maker->request->method, layer, arrays, spared);
+    const struct activation treatment = sequential_treatment(layer, arrays, spared);
     const float header[HEADER] = {(float)treatment.bits, (float)treatment.threshold, treatment.exact,
                                   treatment.smoothing != NULL, treatment.spared != NULL};
     for (int64_t c = 0; c < columns; c++) arrays[columns + c] = spared[c];
