@@ -3,7 +3,7 @@
  * 2^24. It has these parts, one after another without gaps:
  *
  *   ROUTES_VISIT   [T K]    the visit t K + j that row r of sorted activations belongs to; rows of an expert are
- *                           contiguous
+ *                           contiguous and ascend by visit
  *   ROUTES_ROW     [T K]    the row of visit t K + j
  *   ROUTES_EXPERT  [T K]    its expert
  *   ROUTES_START   [E + 1]  the first row of each expert, and the end of the last */

@@ -92,10 +92,12 @@ struct experts_starts {
 
 struct pass;
 
-/* Replaces y = x Wᵀ of linear steps in forward passes: for quantized activations and rotated inputs. */
+/* Replaces y = x Wᵀ of linear steps in forward passes: for quantized activations and rotated inputs. W is parameter
+ * number parameter[0] + expert of the step; `expert` is 0 of a linear step. */
 struct linear_product {
     void *owner;
-    void (*run)(void *owner, const struct pass *pass, int parameter, struct matrix x, struct matrix y);
+    void (*run)(void *owner, const struct pass *pass, const struct step *step, int64_t expert, struct matrix x,
+                struct matrix y);
 };
 
 /* The data of a pass: matrices by slot and by parameter number. */
@@ -155,10 +157,13 @@ static inline struct matrix experts_rows(struct matrix slot, const struct step *
 
 /* The rows of one expert in a routed slot of an experts step. */
 struct matrix experts_part(const struct pass *pass, const struct step *step, struct matrix slot, int64_t expert);
+/* How many of them are of tokens before `token` of the batch: they come first. */
+int64_t experts_rows_before(const struct pass *pass, const struct step *step, int64_t expert, int64_t token);
 
-/* y = x Wᵀ with parameter number `parameter`, or pass->product in its place. Every op with weights of linears calls
- * it. */
-void linear_forward_product(const struct pass *pass, int parameter, struct matrix x, struct matrix y);
+/* y = x Wᵀ with parameter number parameter[0] + expert of the step, or pass->product in its place. Every op with
+ * weights of linears calls it. */
+void linear_forward_product(const struct pass *pass, const struct step *step, int64_t expert, struct matrix x,
+                            struct matrix y);
 
 extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add, op_xielu, op_convolution,
     op_scan, op_route, op_dispatch, op_experts, op_combine, op_clip;

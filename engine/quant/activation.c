@@ -27,20 +27,31 @@ static void run_rows(const struct activations *activations, const struct activat
     if (args.outliers.data != NULL) multiply(activations, args.outliers, entry->original, y, 1);
 }
 
-static void product_run(void *owner, const struct pass *pass, int parameter, struct matrix x, struct matrix y)
+/* The first row of a sequence among the inputs of the product; the number of sequences: their end. */
+static int64_t first_row(const struct pass *pass, const struct step *step, int64_t expert, int64_t sequence)
+{
+    const int64_t token = pass->batch->starts[sequence];
+    return step->op == &op_experts ? experts_rows_before(pass, step, expert, token) : token;
+}
+
+static void product_run(void *owner, const struct pass *pass, const struct step *step, int64_t expert, struct matrix x,
+                        struct matrix y)
 {
     const struct activations *activations = owner;
+    const int parameter = step->parameter[0] + (int)expert;
     const struct activation_entry *entry = &activations->entries[parameter];
     const struct matrix weight = pass_parameter(pass->parameters, parameter);
     x = activations_input(activations, parameter, x);
     if (!entry->active) {
         multiply(activations, x, weight, y, 0);
-    } else if (entry->treatment.threshold == 0 || x.rows != pass->batch->tokens) {
+    } else if (entry->treatment.threshold == 0 || (step->op != &op_experts && x.rows != pass->batch->tokens)) {
         run_rows(activations, entry, weight, x, y);
     } else {
-        for (int64_t s = 0; s < pass->batch->sequences; s++) {
-            const int64_t first = pass->batch->starts[s], rows = pass->batch->starts[s + 1] - first;
-            run_rows(activations, entry, weight, matrix_rows(x, first, rows), matrix_rows(y, first, rows));
+        for (int64_t s = 0, first = 0; s < pass->batch->sequences; s++) {
+            const int64_t end = first_row(pass, step, expert, s + 1), rows = end - first;
+            if (rows > 0)
+                run_rows(activations, entry, weight, matrix_rows(x, first, rows), matrix_rows(y, first, rows));
+            first = end;
         }
     }
 }

@@ -1,6 +1,8 @@
 """Every architecture over HTTP: trained from its configuration, evaluated, quantized;
 experts with too few tokens."""
 
+import csv
+import io
 import re
 
 import models
@@ -96,6 +98,22 @@ def test_experts_that_no_token_visits_are_named(service, data, trained):
     for layer in cold:
         assert ".experts." in layer["name"] and layer["tokens"] == 0 and "0 of 12" in layer["degraded"]
     assert result["undersampled_layers"] >= len(cold) and "rounded to nearest" in result["note"]
+
+
+def test_a_sequence_has_its_outliers_whatever_stands_beside_it(service, trained):
+    if trained["architecture"] != "olmoe":
+        return
+    rows = models.rows(6, 32, seed=21)
+    alone, among = (service.sequences(f"architectures-{name}", told)["name"]
+                    for name, told in (("alone", rows[:1]), ("among", rows)))
+    for variant in ("bnb", "paper"):
+        method = {"name": "llm_int8", "threshold": 1.5, "variant": variant}
+        found = []
+        for name in (alone, among):
+            run = service.run("quantize", checkpoint=trained["checkpoint"], method=method, evaluation={"dataset": name})
+            text = service.get(f"/v1/runs/{run['id']}/artifacts/losses.csv").body.decode()
+            found.append(next(csv.DictReader(io.StringIO(text)))["loss_q"])
+        assert found[0] == found[1], variant
 
 
 def test_inputs_of_experts_that_no_token_visits_are_rounded_too(service, data, trained):

@@ -28,6 +28,33 @@ struct matrix experts_part(const struct pass *pass, const struct step *step, str
     return matrix_rows(experts_rows(slot, step), first, start_of(pass, step, expert + 1) - first);
 }
 
+/* The token of a row of sorted activations. On a device this waits for a copy of one number. */
+static int64_t token_of(const struct pass *pass, const struct step *step, int64_t row)
+{
+    const struct matrix routes = pass->values[step->input[1]];
+    const int64_t k = step->attributes.experts.per_token, at = routes_index(routes, ROUTES_VISIT, k, row);
+    double visit;
+    if (pass->backend->ops->host) return routes_at(routes, ROUTES_VISIT, k, row) / k;
+    const struct matrix one = matrix_of((char *)routes.data + (size_t)at * routes.element, 1, 1, routes.element);
+    pass->backend->ops->download(pass->backend, one, &visit, DTYPE_F64);
+    return visit >= 0 ? (int64_t)visit / k : 0; /* NaN after a failure of the device */
+}
+
+/* Rows of an expert are in the order of their tokens. */
+int64_t experts_rows_before(const struct pass *pass, const struct step *step, int64_t expert, int64_t token)
+{
+    const int64_t first = start_of(pass, step, expert);
+    int64_t low = first, high = start_of(pass, step, expert + 1); /* the answer lies in [low, high] */
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (token_of(pass, step, middle) < token)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low - first;
+}
+
 /* c = op(a) op(b) + beta c */
 static void product(const struct pass *pass, struct matrix a, struct matrix b, struct matrix c, bool transpose_a,
                     bool accumulate)
@@ -57,8 +84,7 @@ static void experts_forward(const struct pass *pass, const struct step *step)
     for (int64_t e = 0; e < step->attributes.experts.count; e++) {
         const struct matrix x = rows_in(pass, step, pass->values, step->input[0], e);
         if (x.rows == 0) continue;
-        linear_forward_product(pass, step->parameter[0] + (int)e, x,
-                               rows_in(pass, step, pass->values, step->output, e));
+        linear_forward_product(pass, step, e, x, rows_in(pass, step, pass->values, step->output, e));
     }
 }
 

@@ -19,19 +19,20 @@ static void product(const struct pass *pass, struct matrix a, struct matrix b, s
     if (b.data != NULL && c.data != NULL) pass->backend->ops->gemm(pass->backend, &args);
 }
 
-void linear_forward_product(const struct pass *pass, int parameter, struct matrix x, struct matrix y)
+void linear_forward_product(const struct pass *pass, const struct step *step, int64_t expert, struct matrix x,
+                            struct matrix y)
 {
     if (pass->product != NULL)
-        pass->product->run(pass->product->owner, pass, parameter, x, y);
+        pass->product->run(pass->product->owner, pass, step, expert, x, y);
     else
-        product(pass, x, pass_parameter(pass->parameters, parameter), y, false, true, false);
+        product(pass, x, pass_parameter(pass->parameters, step->parameter[0] + (int)expert), y, false, true, false);
 }
 
 static void linear_forward(const struct pass *pass, const struct step *step)
 {
     const struct matrix x = pass->values[step->input[0]], y = pass->values[step->output];
     const struct matrix bias = pass_parameter(pass->parameters, step->parameter[1]);
-    linear_forward_product(pass, step->parameter[0], x, y);
+    linear_forward_product(pass, step, 0, x, y);
     if (bias.data != NULL) pass->backend->ops->add_row(pass->backend, y, bias);
 }
 

@@ -28,7 +28,8 @@ static void forward(struct backend *backend, const struct quantized_layer *layer
     assert_int_equal(activations_set(&activations, 0, &treatment, COLUMNS, original, &error), STATUS_OK);
     const struct pass pass = {
         .backend = backend, .batch = &batch, .parameters = &parameter, .product = &activations.product};
-    linear_forward_product(&pass, 0, matrix_of(x, TOKENS, COLUMNS, 4), matrix_of(y, TOKENS, ROWS, 4));
+    linear_forward_product(&pass, &(struct step){.op = &op_linear}, 0, matrix_of(x, TOKENS, COLUMNS, 4),
+                           matrix_of(y, TOKENS, ROWS, 4));
     activations_reset(&activations);
 }
 
