@@ -304,7 +304,7 @@ static enum status take_layer(struct solver *solver, int64_t index, int64_t firs
     layer->damp = damp;
     layer->damp_increases = lround((damp - setup->damp_percent) / GPTQ_DAMP_INCREMENT);
     layer->dead_columns = solver->dead;
-    layer->ordered = setup->desc_act;
+    layer->ordered = setup->desc_act && order->runs > 1; /* g_idx of a single group is 0 */
     layer->extra_bits = setup->extra_bits;
     for (int64_t i = 0; i < solver->columns && layer->ordered; i++)
         layer->g_idx[order->from[i]] = (int32_t)(i / order->group_size);
@@ -393,8 +393,10 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
 static struct export_grid gptq_grid(const struct quantize_method *method)
 {
     const struct gptq_params *gptq = &method->gptq;
-    return (struct export_grid){
-        .bits = (int)gptq->bits, .group_size = gptq->group_size, .sym = gptq->sym, .ordered = gptq->desc_act};
+    return (struct export_grid){.bits = (int)gptq->bits,
+                                .group_size = gptq->group_size,
+                                .sym = gptq->sym,
+                                .ordered = gptq->desc_act && gptq->group_size != -1};
 }
 
 const struct quantizer quantizer_gptq = {.name = "gptq",

@@ -24,7 +24,7 @@ struct quantized_layer {
     float *scales;                 /* [rows, groups]; of tiles [rows of tiles, groups], of runs [groups] */
     uint8_t *zeros;                /* [rows, groups] for a grid; NULL for a table */
     int32_t *g_idx;                /* [columns]: the group of a column; NULL for runs */
-    bool ordered;                  /* g_idx is not column / group_size: it must be stored */
+    bool ordered;                  /* g_idx may not be column / group_size: it must be stored */
     int64_t scale_bits;            /* of a scale in a checkpoint; and bits stored once per layer … */
     int64_t extra_bits;            /* … quantized_layer_init sets those of the coding's type, and 0 */
     float *column_scales;          /* [columns], above 0; NULL: none */

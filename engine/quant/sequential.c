@@ -369,19 +369,32 @@ static bool is_cold(const struct sequential *sequential, int64_t tokens)
            tokens * SEQUENTIAL_LEAST_SHARE < sequential->chunks->tokens;
 }
 
+/* Whether what stands before the linears of a cut can be divided by their column scales. Nothing can where the inputs
+ * are rotated on the way, or where a skipped linear reads them too. */
+static bool folds(const struct sequential *sequential, const struct block *block, const struct cut *cut, int64_t expert,
+                  const struct quantized_layer *layers)
+{
+    const enum fold fold = fold_of(block->program, cut);
+    if (fold != FOLD_NORM && fold != FOLD_ROWS) return false;
+    for (int i = 0; i < cut->count; i++) {
+        const int parameter = block->program->steps[cut->step + i].parameter[0] + (int)expert;
+        if (layers[i].skipped || (rotates(sequential) && sequential->rotation.online_of[parameter] >= 0)) return false;
+    }
+    return true;
+}
+
 static enum status quantize_subset(struct sequential *sequential, const struct block *block, const struct cut *cut,
                                    const struct cut *held, int64_t expert, const struct statistics *inputs,
                                    int64_t tokens, struct layer_summary *summaries, struct error *error)
 {
     struct quantize_linear linears[PROGRAM_STEPS];
     struct quantized_layer layers[PROGRAM_STEPS] = {0};
-    const enum fold fold = fold_of(block->program, cut);
     struct judging judging = {.sequential = sequential, .block = block, .held = held};
     const struct quantize_judge judge = {&judging, judge_errors};
     const struct quantize_task task = {.linears = linears,
                                        .count = cut->count,
                                        .inputs = *inputs,
-                                       .shared_values = fold == FOLD_SHARED,
+                                       .shared_values = fold_of(block->program, cut) == FOLD_SHARED,
                                        .half_scales = sequential->half_scales,
                                        .judge = sequential->chunks != NULL ? &judge : NULL};
     for (int i = 0; i < cut->count; i++) {
@@ -391,8 +404,9 @@ static enum status quantize_subset(struct sequential *sequential, const struct b
     const bool cold = is_cold(sequential, tokens);
     enum status status =
         subset_quantize(sequential->backend, cold ? sequential->cold : sequential->overrides, &task, layers, error);
+    const bool folded = status == STATUS_OK && folds(sequential, block, cut, expert, layers);
     for (int i = 0; i < cut->count && status == STATUS_OK; i++) {
-        layers[i].folded = fold == FOLD_NORM || fold == FOLD_ROWS;
+        layers[i].folded = folded;
         summarise(linears[i].name, &layers[i], tokens, &summaries[i]);
         if (cold && !layers[i].skipped) summaries[i].degraded = DEGRADED_COLD;
         if (sequential->hook.layer != NULL)

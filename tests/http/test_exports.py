@@ -123,6 +123,7 @@ READERS = {"gptq": (of_gptq, "qweight"), "awq": (of_awq, "qweight"),
     ("awq",
      {"name": "rtn", "bits": 4, "group_size": 16, "sym": False, "overrides": [{"pattern": "o_proj", "skip": True}]}),
     ("compressed-tensors", {"name": "gptq", "bits": 4, "group_size": 32}),
+    ("compressed-tensors", {"name": "gptq", "bits": 4, "group_size": -1, "desc_act": True}),
     ("compressed-tensors", {"name": "rtn", "bits": 8, "group_size": -1, "sym": False}),
     ("compressed-tensors", {"name": "gptq", "bits": 4, "group_size": 32, "overrides": MIXED}),
     ("compressed-tensors",
@@ -200,6 +201,19 @@ def folded(service, subject, method):
     loaded = {name: tensor for name, tensor in tensors.items() if name.endswith((".weight", ".bias"))}
     loaded.update({f"{name}.weight": of_compressed(tensors, name, config).astype(numpy.float32) for name in layers})
     return packed, loaded
+
+
+def test_column_scales_cost_bits_where_nothing_takes_them(service, subject):
+    def bits(**more):
+        result = run(service, subject, {**AWQ, **more}, None)["result"]
+        return result["bits_per_weight"], sum(layer["rows"] * layer["columns"] for layer in result["layers"])
+
+    plain, weights = bits()
+    # per block q, k and v: 16 bits for each of the inputs of q and k; v has 16 bits a weight in place of 4 and a grid
+    kept = 2 * (2 * 16 * WIDTH + WIDTH // 2 * WIDTH * (16 - 4 - 20 / 32))
+    assert bits(overrides=[{"pattern": "v_proj", "skip": True}])[0] == pytest.approx(plain + kept / weights)
+    # the inputs of down_proj are rotated in the forward pass
+    assert bits(rotation="hadamard")[0] == pytest.approx(plain + 2 * 16 * MIDDLE / weights)
 
 
 def test_an_override_that_changes_nothing_changes_no_number(service, subject):

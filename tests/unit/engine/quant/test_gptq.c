@@ -1,5 +1,6 @@
 /* GPTQ against the oracle (every option), on its edges, and against the reference layers. */
 #include "base/memory.h"
+#include "base/random.h"
 #include "oracle.h"
 #include "quant/gptq_order.h"
 #include "quantizer_fixture.h"
@@ -324,6 +325,29 @@ static void test_variants_name_the_quantizers_in_order(void **state)
     assert_null(variants[QUANTIZER_COUNT].name);
 }
 
+/* Groups that hold a whole row have no order to store. */
+static void test_a_single_group_stores_no_indices(void **state)
+{
+    static const int64_t sizes[] = {-1, 24, 100, 8};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        float weight[2 * 24], hessian[24 * 24] = {0};
+        struct quantized_layer layer = {0};
+        struct error error;
+        for (int k = 0; k < 2 * 24; k++) weight[k] = (float)random_normal(5, 0, (uint64_t)k);
+        for (int c = 0; c < 24; c++) hessian[c * 25] = (float)(1 + c % 7);
+        const struct quantize_linear linear = {"layer", matrix_of(weight, 2, 24, 4)};
+        const struct quantize_task task = {
+            .linears = &linear, .count = 1, .inputs.hessian = matrix_of(hessian, 24, 24, 4)};
+        const struct quantize_method method = {
+            .quantizer = QUANTIZER_GPTQ,
+            .gptq = {.bits = 4, .group_size = sizes[i], .sym = true, .desc_act = true, .damp_percent = 0.05}};
+        assert_int_equal(quantizer_gptq.quantize(*state, &method, &task, &layer, &error), STATUS_OK);
+        const int64_t groups = sizes[i] == 8 ? 3 : 1;
+        assert_int_equal(quantized_layer_bits(&layer), 2 * 24 * 4 + 2 * groups * 16 + (groups > 1 ? 24 * 32 : 0));
+        quantized_layer_reset(&layer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_dead_inputs_count_as_one),
         cmocka_unit_test(test_orders_are_stable),
         cmocka_unit_test(test_bits_are_counted),
+        cmocka_unit_test(test_a_single_group_stores_no_indices),
         cmocka_unit_test(test_degenerate_inputs_fall_back_visibly),
         cmocka_unit_test(test_singular_hessian_is_damped),
         cmocka_unit_test(test_refuses_what_is_not_finite),
