@@ -46,7 +46,7 @@ struct quantized_layer {
     double damp;            /* fraction of the mean diagonal that was added; 0 for methods without damping */
     int64_t damp_increases; /* steps by which it was raised until a factorisation worked */
     enum degraded degraded;
-    int64_t dead_columns; /* inputs that were zero on every calibration token */
+    int64_t dead_columns; /* inputs that were zero on every calibration token; -1: there were no tokens */
 };
 
 /* Empty arrays for a layer of this shape; the coding's group_size as in the API. The layer may be reset also after a

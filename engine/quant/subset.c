@@ -348,6 +348,32 @@ static enum status quantize_sharing(struct backend *backend, const struct overri
     return status;
 }
 
+/* Counts the inputs that were zero on every calibration token. A method that reads inputs and has none was rounding to
+ * nearest. */
+static enum status note_dead(struct backend *backend, const struct quantize_method *method,
+                             const struct quantize_task *task, struct quantized_layer *out, struct error *error)
+{
+    const int64_t columns = task->linears[0].weight.columns;
+    int64_t dead = task->inputs.hessian.data == NULL ? -1 : 0;
+    float *diagonal = NULL;
+    enum status status = STATUS_OK;
+    if (dead == 0) {
+        status = memory_new(columns, sizeof *diagonal, "columns", &diagonal, error);
+        if (status != STATUS_OK) return status;
+        backend->ops->download(backend, matrix_diagonal(task->inputs.hessian), diagonal, DTYPE_F32);
+        status = backend->ops->sync(backend, error);
+        for (int64_t c = 0; c < columns; c++) dead += diagonal[c] == 0;
+        memory_free(diagonal);
+    }
+    for (int64_t i = 0; i < task->count; i++) {
+        out[i].dead_columns = dead;
+        if (dead == columns && !out[i].skipped && out[i].degraded == DEGRADED_NO &&
+            quantizer_by_id(method->quantizer)->needs != 0)
+            out[i].degraded = DEGRADED_SILENT;
+    }
+    return status;
+}
+
 enum status subset_quantize(struct backend *backend, const struct overrides *overrides,
                             const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
@@ -358,5 +384,5 @@ enum status subset_quantize(struct backend *backend, const struct overrides *ove
                                    : quantize_apart(backend, overrides, task, out, error);
     for (int64_t i = 0; i < task->count && status == STATUS_OK; i++)
         if (!out[i].skipped && out[i].input_bits == 0) out[i].input_bits = (int)method.options.activation_bits;
-    return status;
+    return status == STATUS_OK ? note_dead(backend, &method, task, out, error) : status;
 }

@@ -15,7 +15,8 @@
 
 /* Like `quantize` of a quantizer, for the linears of `task`: out[0 … count) belong to the caller also after a failure.
  * Skipped layers are marked `skipped`; the others get the method's activation_bits unless the quantizer rounds inputs
- * itself. Also STATUS_INVALID: no columns left beside the kept ones. */
+ * itself. Sets dead_columns, and `degraded` where all inputs are dead and the quantizer needs them. Also
+ * STATUS_INVALID: no columns left beside the kept ones. */
 MUST_CHECK enum status subset_quantize(struct backend *backend, const struct overrides *overrides,
                                        const struct quantize_task *task, struct quantized_layer *out,
                                        struct error *error);

@@ -16,6 +16,7 @@ struct layer_report {
     struct layer_summary summary;
     const char *degraded; /* NULL: it did not give way */
     char why[WHY_BYTES];
+    bool has_dead; /* dead columns were counted */
 };
 
 /* The findings of a run, and the values derived from them. Copies lend from the originals. */
@@ -61,8 +62,11 @@ static const struct result_field layer_fields[] = {
     {.name = "dead_columns",
      .type = RESULT_INTEGER,
      .offset = LAYER(summary.dead_columns),
+     .absence = RESULT_NULL,
+     .when = LAYER(has_dead),
+     .has_when = true,
      .later = true,
-     .help = "Input columns that are zero on every calibration token"},
+     .help = "Input columns that are zero on every calibration token; null where no calibration was read"},
     {.name = "alpha",
      .type = RESULT_NUMBER,
      .offset = LAYER(summary.alpha),
@@ -370,6 +374,7 @@ static void fill_layers(struct quantize_report *report)
     for (int64_t i = 0; i < result->layer_count; i++) {
         const struct layer_summary *summary = &result->layers[i];
         report->layers[i].summary = *summary;
+        report->layers[i].has_dead = summary->dead_columns >= 0;
         explain_layer(&report->layers[i], result->calibration_tokens);
         report->degraded_layers += summary->degraded != DEGRADED_NO;
         report->undersampled_layers += result->calibration_tokens > 0 && summary->tokens < summary->columns;

@@ -237,6 +237,38 @@ static void test_linears_of_one_input_have_their_own_groups(void **state)
     shared_reset(&found);
 }
 
+/* Every method with statistics counts them, and one that needs inputs and has none says so. */
+static void test_inputs_that_are_zero_are_counted(void **state)
+{
+    static const struct quantize_method methods[] = {
+        {.quantizer = QUANTIZER_RTN, .rtn = {4, 8, true}},
+        {.quantizer = QUANTIZER_GPTQ, .gptq = {.bits = 4, .group_size = 8, .sym = true, .damp_percent = 0.05}},
+        {.quantizer = QUANTIZER_AWQ, .awq = {.bits = 4, .group_size = 8, .grid_points = 4, .clip = true}},
+        {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, false}}};
+    for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++)
+        for (int silent = 0; silent < 2; silent++) {
+            float x[TOKENS * COLUMNS];
+            struct weights w;
+            struct statistics_collector collector;
+            struct quantized_layer layer = {0};
+            fill(&w, 4);
+            for (int i = 0; i < TOKENS * COLUMNS; i++)
+                x[i] = silent || i % COLUMNS % 8 == 3 ? 0 : (float)random_normal(9, 0, (uint64_t)i);
+            const struct quantize_linear linear = {"layer", matrix_of(w.whole, ROWS, COLUMNS, 4)};
+            struct quantize_task task = {
+                .linears = &linear, .count = 1, .inputs = *fixture_collect(&collector, *state, 7, x, TOKENS, COLUMNS)};
+            quantize(*state, &methods[m], &task, &layer);
+            assert_int_equal(layer.dead_columns, silent ? COLUMNS : 3);
+            assert_int_equal(layer.degraded, silent && m > 0 ? DEGRADED_SILENT : DEGRADED_NO);
+            quantized_layer_reset(&layer);
+            statistics_reset(&collector);
+            task.inputs = (struct statistics){.mean = NULL};
+            if (m == 0) quantize(*state, &methods[m], &task, &layer);
+            assert_true(m > 0 || layer.dead_columns == -1);
+            quantized_layer_reset(&layer);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_linears_of_one_task_may_differ),
         cmocka_unit_test(test_linears_of_one_input_have_one_set_of_column_scales),
         cmocka_unit_test(test_linears_of_one_input_have_their_own_groups),
+        cmocka_unit_test(test_inputs_that_are_zero_are_counted),
     };
     return cmocka_run_group_tests_name("subset", tests, fixture_setup, fixture_teardown);
 }
