@@ -14,7 +14,7 @@ void coding_extend(const float *weights, int64_t count, float *lo, float *hi)
 
 void coding_find(struct coding coding, const float *weights, int64_t count, double *scale, double *zero)
 {
-    float lo = coding_origin(coding, weights[0]), hi = lo;
+    float lo = 0, hi = 0;
     coding_extend(weights, count, &lo, &hi);
     coding_scale(coding, (double)lo, (double)hi, scale, zero);
 }

@@ -13,9 +13,9 @@
  *                 an all-zero group:  lo = -1, hi = 1
  *                 scale = (hi - lo) / (2^bits - 1)
  *                 zero  = 2^(bits-1) when symmetric, else rint(-lo / scale)
- *     range       awq; 0 need not lie between min w and max w
- *                 scale = max(max w - min w, 1e-5) / (2^bits - 1)
- *                 zero  = clamp(rint(-min w / scale), 0, 2^bits - 1)
+ *     range       awq, with lo and hi of min-max: a zero point is a code, so a group of one sign has a grid from 0 on
+ *                 scale = max(hi - lo, 1e-5) / (2^bits - 1)
+ *                 zero  = clamp(rint(-lo / scale), 0, 2^bits - 1)
  *     absmax      int8, symmetric awq; code 0 is never used
  *                 scale = max |w| / (2^(bits-1) - 1)
  *                 zero  = 2^(bits-1)
@@ -86,12 +86,6 @@ CODING_FUNCTION double coding_top(struct coding coding)
     return (double)((1 << coding.bits) - 1);
 }
 
-/* Start value for the search of a group's range; `first` is its first weight. */
-CODING_FUNCTION float coding_origin(struct coding coding, float first)
-{
-    return coding.rule == SCALE_RANGE ? first : 0;
-}
-
 CODING_FUNCTION double coding_at_least(double step, double least)
 {
     return step > least ? step : least;
@@ -154,8 +148,8 @@ CODING_FUNCTION double coding_table_scale(struct coding coding, double most)
     return (double)(float)scale;
 }
 
-/* The scale and zero point for weights from lo to hi, whose search begins at coding_origin. A table has no zero point,
- * and its scale is a float. */
+/* The scale and zero point for weights from lo <= 0 to hi >= 0: the search for both begins at 0. A table has no zero
+ * point, and its scale is a float. */
 CODING_FUNCTION void coding_scale(struct coding coding, double lo, double hi, double *scale, double *point)
 {
     if (coding.values == NULL) {

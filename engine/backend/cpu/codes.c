@@ -93,7 +93,7 @@ static void find_scale(const struct codes *codes, struct matrix weight, int64_t 
 {
     const int64_t count = codes_count(codes, group);
     int64_t row, column, span = span_of(codes, group, 0, &row, &column);
-    float lo = coding_origin(codes->coding, float_row(weight, row)[column]), hi = lo;
+    float lo = 0, hi = 0;
     if (codes->coding.given) {
         *scale = (double)codes->scales[group];
         *zero = codes->zeros != NULL ? codes->zeros[group] : 0;

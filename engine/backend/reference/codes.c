@@ -63,7 +63,6 @@ void REFERENCE(encode)(struct backend *backend, struct matrix weight, const stru
         for (int64_t k = 0; k < count; k++) {
             codes_place(codes, group, k, &r, &c);
             const float w = (float)row_of(weight, r)[c];
-            if (k == 0) lo = hi = (double)coding_origin(codes->coding, w);
             lo = fmin(lo, (double)w);
             hi = fmax(hi, (double)w);
         }
@@ -107,8 +106,7 @@ void REFERENCE(decode)(struct backend *backend, const struct codes *codes, int64
 static void find_clamped(struct coding coding, const real *weights, int64_t count, real most, double *scale,
                          double *zero)
 {
-    double lo = (double)coding_origin(coding, (float)fmin(fmax((double)weights[0], -(double)most), (double)most));
-    double hi = lo;
+    double lo = 0, hi = 0;
     for (int64_t c = 0; c < count; c++) {
         const double w = fmin(fmax((double)weights[c], -(double)most), (double)most);
         lo = w < lo ? w : lo;

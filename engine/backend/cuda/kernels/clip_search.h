@@ -15,8 +15,7 @@ KERNEL(clip_begin, clip_search_kernel_args)
     const float *w = row_of(args->weight, r);
     EACH_THREAD(thread)
     {
-        low[MINE(thread)] = -(double)coding_origin(args->coding, w[0]);
-        high[MINE(thread)] = (double)coding_origin(args->coding, w[0]);
+        low[MINE(thread)] = high[MINE(thread)] = 0;
         for (int64_t c = thread; c < args->weight.columns; c += KERNEL_THREADS) {
             if (-(double)w[c] > low[MINE(thread)]) low[MINE(thread)] = -(double)w[c];
             if ((double)w[c] > high[MINE(thread)]) high[MINE(thread)] = (double)w[c];

@@ -114,7 +114,7 @@ KERNEL(encode, encode_args)
         const int64_t group = group_of(grid, thread), count = group_count(grid, codes, thread);
         if (coding.values != NULL && thread < coding.count) values[thread] = (double)coding.values[thread];
         if (count == 0) continue;
-        low[thread] = high[thread] = coding_origin(coding, weight_of(args, group, 0));
+        low[thread] = high[thread] = 0;
         for (int64_t k = thread % CODES_LANES; k < count; k += CODES_LANES) {
             const float w = weight_of(args, group, k);
             low[thread] = w < low[thread] ? w : low[thread];

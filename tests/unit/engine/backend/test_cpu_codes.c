@@ -344,8 +344,7 @@ static double clip_error(struct coding coding, const double *w, const double *s,
                          float most, double *bound)
 {
     double scale, zero, sum = 0, d[COLUMNS], size[COLUMNS];
-    float lo = fminf(fmaxf((float)w[0], -most), most), hi = lo;
-    if (coding.rule != SCALE_RANGE) lo = hi = 0;
+    float lo = 0, hi = 0;
     for (int64_t c = 0; c < count; c++) {
         const float x = fminf(fmaxf((float)w[c], -most), most);
         lo = x < lo ? x : lo;

@@ -35,7 +35,7 @@ static void expect_clipped(const float *weight, const double *scale, const doubl
     const int groups = COLUMNS / group;
     for (int r = 0; r < 24; r++)
         for (int g = 0; g < groups; g++) {
-            double lo = INFINITY, hi = -INFINITY, w[COLUMNS];
+            double lo = 0, hi = 0, w[COLUMNS];
             const double m = most[r * groups + g], top = (1 << bits) - 1;
             for (int c = 0; c < group; c++) {
                 w[c] = fmin(fmax((double)weight[r * COLUMNS + g * group + c] * scale[g * group + c], -m), m);
@@ -217,7 +217,7 @@ static void second_make(struct second *s)
 /* Codes and values of one group of scaled weights, clamped to `most` first. */
 static void second_group(const struct second *s, const double *w, int count, double most, int *codes, double *values)
 {
-    double lo = INFINITY, hi = -INFINITY, largest = 0, step, zero;
+    double lo = 0, hi = 0, largest = 0, step, zero;
     const double top = pow(2, (double)s->params.bits) - 1, middle = pow(2, (double)s->params.bits - 1);
     for (int i = 0; i < count; i++) {
         const double v = fmin(fmax(w[i], -most), most);
@@ -438,6 +438,25 @@ static void test_a_symmetric_grid_is_one_without_zero_points(void **state)
     statistics_reset(&collector);
 }
 
+/* Weights of one sign far from 0 keep their values to half a step: the grid begins at 0. */
+static void test_groups_of_one_sign_are_on_the_grid(void **state)
+{
+    float x[64 * 20], weight[4 * 20], before[4 * 20];
+    struct statistics_collector collector;
+    struct quantized_layer layer = {0};
+    for (int i = 0; i < 64 * 20; i++) x[i] = (float)random_normal(6, 0, (uint64_t)i);
+    for (int i = 0; i < 4 * 20; i++)
+        before[i] = weight[i] = (float)((i / 20 % 2 == 0 ? 1 : -1) * (3 + 0.2 * random_normal(6, 1, (uint64_t)i)));
+    const struct statistics *inputs = fixture_collect(&collector, *state, quantizer_awq.needs, x, 64, 20);
+    const struct quantize_linear linear = {"layer", matrix_of(weight, 4, 20, 4)};
+    struct quantize_method method = awq_of(4, 8, false); /* the last group has four columns */
+    method.awq.grid_points = 1;
+    fixture_quantize(*state, &method, &linear, 1, inputs, &layer);
+    for (int i = 0; i < 4 * 20; i++) assert_true(fabsf(weight[i] - before[i]) <= 4.F / 15);
+    quantized_layer_reset(&layer);
+    statistics_reset(&collector);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_queries_and_keys_are_not_clipped),
         cmocka_unit_test(test_inputs_of_shared_heads_are_not_scaled),
         cmocka_unit_test(test_a_symmetric_grid_is_one_without_zero_points),
+        cmocka_unit_test(test_groups_of_one_sign_are_on_the_grid),
     };
     return cmocka_run_group_tests_name("awq", tests, fixture_setup, fixture_teardown);
 }
