@@ -1,6 +1,6 @@
 /* smoothquant.c: SmoothQuant (Xiao et al., arXiv 2211.10438): the sizes of input channels are moved into the weights.
  *
- *     s = max(max |X|^alpha / max |W|^(1 - alpha), 1e-5)
+ *     s = max(max |X|^alpha / max |W|^(1 - alpha), 1e-5),  1 where max |X| is 0
  *     W diag(s)        with a step for each row
  *     X diag(s)⁻¹      with a step for each token
  *
@@ -142,7 +142,8 @@ static void find_scales(struct smoother *smoother, double alpha)
     for (int64_t c = 0; c < smoother->columns; c++) {
         const double input = (double)smoother->task->inputs.largest[c],
                      weight = fmax((double)smoother->largest[c], FLOOR);
-        smoother->scales[c] = (float)fmax(pow(input, alpha) / pow(weight, 1 - alpha), FLOOR);
+        /* an input that calibration did not see may come later: over the floor it would be the largest of its token */
+        smoother->scales[c] = input > 0 ? (float)fmax(pow(input, alpha) / pow(weight, 1 - alpha), FLOOR) : 1;
     }
     smoother->backend->ops->upload(smoother->backend, smoother->column_scales, smoother->scales, DTYPE_F32);
 }

@@ -375,6 +375,24 @@ static void test_rounds_each_token_by_its_own_step(void **state)
     for (int i = 0; i < 4; i++) assert_true(to[i] == 0);
 }
 
+/* An input that is zero while calibrating is not made large later. */
+static void test_inputs_that_calibration_did_not_see_are_not_scaled(void **state)
+{
+    struct definition d;
+    struct statistics_collector collector;
+    struct quantized_layer layer = {0};
+    const struct quantize_method method = {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, false}};
+    for (int i = 0; i < TOKENS * COLUMNS; i++) d.x[i] = i % COLUMNS == 7 ? 0 : (float)random_normal(31, 0, (uint64_t)i);
+    for (int i = 0; i < ROWS * COLUMNS; i++) d.weight[i] = (float)random_normal(31, 1, (uint64_t)i);
+    const struct quantize_linear linear = {"layer", matrix_of(d.weight, ROWS, COLUMNS, 4)};
+    const struct statistics *inputs =
+        fixture_collect(&collector, *state, quantizer_smoothquant.needs, d.x, TOKENS, COLUMNS);
+    fixture_quantize(*state, &method, &linear, 1, inputs, &layer);
+    for (int c = 0; c < COLUMNS; c++) assert_true((layer.column_scales[c] == 1) == (c == 7));
+    quantized_layer_reset(&layer);
+    statistics_reset(&collector);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_decomposition_closes_the_gap_that_outliers_make),
         cmocka_unit_test(test_smoothing_halves_the_error_and_a_search_does_no_worse),
         cmocka_unit_test(test_rounds_each_token_by_its_own_step),
+        cmocka_unit_test(test_inputs_that_calibration_did_not_see_are_not_scaled),
     };
     return cmocka_run_group_tests_name("int8", tests, fixture_setup, fixture_teardown);
 }
