@@ -86,6 +86,7 @@ struct param {
     const struct param *item;
     size_t size;           /* PARAM_OBJECT as the item of a list: bytes of its struct */
     bool nullable;         /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
+    bool not_zero;         /* PARAM_INTEGER: 0 is refused, although it lies within the bounds */
     bool null_is_negative; /* null of a PARAM_INTEGER or PARAM_NUMBER is stored as -1: 0 is a value of its own */
     /* left out it may mean something else than `fallback`, which is then not described as its default */
     bool absent_differs;

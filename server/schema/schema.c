@@ -124,6 +124,7 @@ static void fill_integer(struct reader *reader, const struct param *param, const
         return;
     }
     check_integer_bounds(reader, param, pointer, integer);
+    if (param->not_zero && integer == 0) faults_add(reader->faults, pointer, "must not be 0");
     memcpy(base + param->offset, &integer, sizeof integer);
 }
 
