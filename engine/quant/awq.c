@@ -228,8 +228,8 @@ static enum status try_alpha(struct awq *awq, double alpha, double *out, struct 
     for (int64_t i = 0; i < awq->task->count; i++) {
         double part;
         coded_encode(&awq->coded[i], scale(awq, i));
-        const enum status status =
-            coded_error(&awq->coded[i], awq->task->linears[i].weight, awq->task->inputs.hessian, &part, error);
+        const enum status status = coded_error(&awq->coded[i], awq->task->linears[i].name, awq->task->linears[i].weight,
+                                               awq->task->inputs.hessian, &part, error);
         if (status != STATUS_OK) return status;
         *out += part;
     }
@@ -330,7 +330,7 @@ static enum status encode_best(struct awq *awq, double alpha, struct error *erro
         if ((status = coded_pull(&awq->coded[i], error)) != STATUS_OK) return status;
         if ((status = check_scales(&awq->out[i], linear->name, error)) != STATUS_OK) return status;
         if (awq->task->half_scales && (status = coded_round_scales(&awq->coded[i], error)) != STATUS_OK) return status;
-        status = coded_measure(&awq->coded[i], linear->weight, awq->task->inputs.hessian, error);
+        status = coded_measure(&awq->coded[i], linear->name, linear->weight, awq->task->inputs.hessian, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;

@@ -167,8 +167,8 @@ double coded_energy(struct backend *backend, struct matrix a, struct matrix hess
 }
 
 /* Sums the energies of W - Q and, unless `whole` is NULL, of W. */
-static enum status sum_energies(const struct coded *coded, struct matrix weight, struct matrix hessian, double *proxy,
-                                double *whole, struct error *error)
+static enum status sum_energies(const struct coded *coded, const char *name, struct matrix weight,
+                                struct matrix hessian, double *proxy, double *whole, struct error *error)
 {
     struct backend *backend = coded->backend;
     const int64_t rows = coded->at.rows, columns = coded->at.columns, slab = smaller(rows, coded_slab_rows(backend));
@@ -192,8 +192,9 @@ static enum status sum_energies(const struct coded *coded, struct matrix weight,
     }
     if ((status = backend->ops->sync(backend, error)) != STATUS_OK) goto done;
     if (!isfinite(*proxy) || (whole != NULL && !isfinite(*whole)))
-        status = error_set(error, STATUS_NOT_FINITE,
-                           "quantization error is not finite: weights or activations are too large for float");
+        status =
+            error_set(error, STATUS_NOT_FINITE,
+                      "%s: quantization error is not finite: weights or activations are too large for float", name);
     /* H is positive semidefinite: a negative energy is a rounding error */
     if (*proxy < 0) *proxy = 0;
 done:
@@ -202,16 +203,17 @@ done:
     return status;
 }
 
-enum status coded_error(const struct coded *coded, struct matrix weight, struct matrix hessian, double *out,
-                        struct error *error)
+enum status coded_error(const struct coded *coded, const char *name, struct matrix weight, struct matrix hessian,
+                        double *out, struct error *error)
 {
-    return sum_energies(coded, weight, hessian, out, NULL, error);
+    return sum_energies(coded, name, weight, hessian, out, NULL, error);
 }
 
-enum status coded_measure(struct coded *coded, struct matrix weight, struct matrix hessian, struct error *error)
+enum status coded_measure(struct coded *coded, const char *name, struct matrix weight, struct matrix hessian,
+                          struct error *error)
 {
     double whole;
-    const enum status status = sum_energies(coded, weight, hessian, &coded->layer->proxy_error, &whole, error);
+    const enum status status = sum_energies(coded, name, weight, hessian, &coded->layer->proxy_error, &whole, error);
     if (status == STATUS_OK) coded->layer->relative_error = whole > 0 ? coded->layer->proxy_error / whole : 0;
     return status;
 }

@@ -39,12 +39,12 @@ void coded_decode(const struct coded *coded, struct matrix weight);
 int64_t coded_slab_rows(const struct backend *backend);
 /* tr(A H Aᵀ) of a [rows, columns]; `product` is scratch of its shape; H as below. */
 double coded_energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product);
-/* Only the proxy error. STATUS_NOT_FINITE when it is not finite, STATUS_NO_MEMORY. */
-MUST_CHECK enum status coded_error(const struct coded *coded, struct matrix weight, struct matrix hessian, double *out,
-                                   struct error *error);
+/* Only the proxy error; `name` of the layer for messages. STATUS_NOT_FINITE when it is not finite, STATUS_NO_MEMORY. */
+MUST_CHECK enum status coded_error(const struct coded *coded, const char *name, struct matrix weight,
+                                   struct matrix hessian, double *out, struct error *error);
 /* Sets the layer's proxy_error and relative_error from the original weight. `hessian` is [columns, columns] with both
  * triangles, or absent: H = I. STATUS_NOT_FINITE when an error is not finite, STATUS_NO_MEMORY. */
-MUST_CHECK enum status coded_measure(struct coded *coded, struct matrix weight, struct matrix hessian,
+MUST_CHECK enum status coded_measure(struct coded *coded, const char *name, struct matrix weight, struct matrix hessian,
                                      struct error *error);
 
 #endif

@@ -320,7 +320,7 @@ static enum status take_layer(struct solver *solver, int64_t index, int64_t firs
     coded_push(&solver->coded[index]);
     if (solver->task->half_scales && (status = coded_round_scales(&solver->coded[index], error)) != STATUS_OK)
         return status;
-    return coded_measure(&solver->coded[index], linear->weight, solver->task->inputs.hessian, error);
+    return coded_measure(&solver->coded[index], linear->name, linear->weight, solver->task->inputs.hessian, error);
 }
 
 /* The inputs carry no information: rounds to nearest and marks the layers. */

@@ -101,13 +101,19 @@ void overrides_free(struct overrides *overrides)
     memory_free(overrides);
 }
 
+/* Bytes of the name of a weight's module. */
+static size_t module_length(const char *name)
+{
+    static const char ending[] = ".weight";
+    const size_t whole = strlen(name), tail = sizeof ending - 1;
+    return whole > tail && strcmp(name + whole - tail, ending) == 0 ? whole - tail : whole;
+}
+
 /* Whether override `index` matches the module of the weight `name`. */
 static enum status matches(const struct overrides *overrides, int64_t index, const char *name, bool *out,
                            struct error *error)
 {
-    static const char ending[] = ".weight";
-    const size_t whole = strlen(name), tail = sizeof ending - 1;
-    const size_t length = whole > tail && strcmp(name + whole - tail, ending) == 0 ? whole - tail : whole;
+    const size_t length = module_length(name);
     char pointer[64];
     const int found =
         pcre2_match(overrides->codes[index], (PCRE2_SPTR)name, length, 0, 0, overrides->data, overrides->context);
@@ -156,8 +162,8 @@ enum status overrides_check(const struct overrides *overrides, const struct prog
         if (found) continue;
         (void)snprintf(pointer, sizeof pointer, "/overrides/%" PRId64 "/pattern", index);
         return error_set_at(error, STATUS_INVALID, pointer,
-                            "the pattern \"%.100s\" matches no linear of the model; one is named \"%s\"",
-                            overrides->method->options.overrides[index].pattern, some);
+                            "the pattern \"%.100s\" matches no linear of the model; one is named \"%.*s\"",
+                            overrides->method->options.overrides[index].pattern, (int)module_length(some), some);
     }
     return STATUS_OK;
 }

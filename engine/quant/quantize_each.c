@@ -16,7 +16,8 @@ enum status quantize_each(struct backend *backend, const struct quantize_task *t
         if ((status = coded_pull(&coded[i], error)) != STATUS_OK) goto done;
         if ((status = check_scales(&out[i], linear->name, error)) != STATUS_OK) goto done;
         if (task->half_scales && (status = coded_round_scales(&coded[i], error)) != STATUS_OK) goto done;
-        if ((status = coded_measure(&coded[i], linear->weight, task->inputs.hessian, error)) != STATUS_OK) goto done;
+        if ((status = coded_measure(&coded[i], linear->name, linear->weight, task->inputs.hessian, error)) != STATUS_OK)
+            goto done;
     }
     for (int64_t i = 0; i < task->count; i++) coded_decode(&coded[i], task->linears[i].weight);
 done:

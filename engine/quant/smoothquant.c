@@ -227,7 +227,8 @@ static enum status smoothquant_quantize(struct backend *backend, const struct qu
         out[i].alpha = alpha;
         if ((status = coded_pull(&smoother.coded[i], error)) != STATUS_OK) goto done;
         if ((status = check_scales(&out[i], task->linears[i].name, error)) != STATUS_OK) goto done;
-        status = coded_measure(&smoother.coded[i], task->linears[i].weight, task->inputs.hessian, error);
+        status = coded_measure(&smoother.coded[i], task->linears[i].name, task->linears[i].weight, task->inputs.hessian,
+                               error);
         if (status != STATUS_OK) goto done;
     }
     for (int64_t i = 0; i < task->count; i++) coded_decode(&smoother.coded[i], task->linears[i].weight);

@@ -398,6 +398,7 @@ def test_an_override_that_changes_nothing_is_refused(service, subject):
         run = service.wait(answer.json["id"])
         assert run["state"] == "failed" and run["error"]["status"] == 422
         assert f'"{pattern}" matches no linear of the model; one is named "model.layers.' in run["error"]["detail"]
+        assert '.weight"' not in run["error"]["detail"]
     # one that an earlier one overrides changes nothing either, but names linears that are there
     both = [{"pattern": "down_proj$", "bits": 8}, {"pattern": "layers.0.*down_proj", "bits": 2}]
     done(service, quantize(service, subject, {"name": "rtn", "bits": 4, "overrides": both}))

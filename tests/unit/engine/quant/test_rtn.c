@@ -207,6 +207,20 @@ static void test_reference_codes_are_exact(void **state)
     free(work);
 }
 
+static void test_an_error_that_is_not_finite_names_its_layer(void **state)
+{
+    float weight[4] = {1, -2, 3, -4}, hessian[16] = {0};
+    struct quantized_layer layer = {0};
+    struct error error;
+    for (int c = 0; c < 4; c++) hessian[c * 5] = 3e38F;
+    const struct quantize_linear linear = {"l.up_proj.weight", matrix_of(weight, 1, 4, 4)};
+    const struct quantize_task task = {.linears = &linear, .count = 1, .inputs.hessian = matrix_of(hessian, 4, 4, 4)};
+    const struct quantize_method method = {.quantizer = QUANTIZER_RTN, .rtn = {4, -1, true}};
+    assert_int_equal(quantizer_rtn.quantize(*state, &method, &task, &layer, &error), STATUS_NOT_FINITE);
+    assert_non_null(strstr(error.detail, "l.up_proj.weight: "));
+    quantized_layer_reset(&layer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +230,7 @@ int main(void)
         cmocka_unit_test(test_without_a_hessian_inputs_count_as_white),
         cmocka_unit_test(test_refuses_what_is_not_finite_and_leaves_weights),
         cmocka_unit_test(test_refuses_a_backend_of_doubles),
+        cmocka_unit_test(test_an_error_that_is_not_finite_names_its_layer),
         cmocka_unit_test(test_complete_checks_the_group_size),
         cmocka_unit_test(test_reference_codes_are_exact),
     };
