@@ -329,7 +329,8 @@ static enum status encode_best(struct awq *awq, double alpha, struct error *erro
         awq->out[i].alpha = awq->unscaled ? (double)NAN : alpha;
         if ((status = coded_pull(&awq->coded[i], error)) != STATUS_OK) return status;
         if ((status = check_scales(&awq->out[i], linear->name, error)) != STATUS_OK) return status;
-        if (awq->task->half_scales && (status = coded_round_scales(&awq->coded[i], error)) != STATUS_OK) return status;
+        if (awq->task->half_scales && (status = coded_round_scales(&awq->coded[i], linear->name, error)) != STATUS_OK)
+            return status;
         status = coded_measure(&awq->coded[i], linear->name, linear->weight, awq->task->inputs.hessian, error);
         if (status != STATUS_OK) return status;
     }

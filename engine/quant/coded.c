@@ -86,17 +86,38 @@ void coded_push(struct coded *coded)
             coded->backend->ops->write_bytes(coded->backend, block_at(coded, (enum part)i), from[i], bytes[i]);
 }
 
-enum status coded_round_scales(struct coded *coded, struct error *error)
+/* Rounds the codes of a group to a scale that is larger than its own. */
+static void raise_scale(struct quantized_layer *layer, int64_t group, float scale)
 {
-    const struct quantized_layer *layer = coded->layer;
+    const double ratio = (double)layer->scales[group] / (double)scale;
+    const int zero = layer->zeros[group];
+    uint8_t *codes = layer->codes + group / layer->groups * layer->columns;
+    for (int64_t c = 0; c < layer->columns; c++)
+        if (layer->g_idx[c] == group % layer->groups) codes[c] = (uint8_t)(zero + lrint((codes[c] - zero) * ratio));
+    layer->scales[group] = scale;
+}
+
+enum status coded_round_scales(struct coded *coded, const char *name, struct error *error)
+{
+    static const float smallest = 0x1p-24F; /* of float16; half of it becomes 0 */
+    struct quantized_layer *layer = coded->layer;
+    struct backend *backend = coded->backend;
+    struct error cause;
+    bool raised = false;
     uint16_t half;
     if (layer->zeros == NULL) return STATUS_OK;
     for (int64_t i = 0; i < quantized_layer_scales(layer); i++) {
-        const enum status status = export_format_half(layer->scales[i], &half, error);
-        if (status != STATUS_OK) return status;
+        if (layer->scales[i] > 0 && layer->scales[i] <= smallest / 2) {
+            raise_scale(layer, i, smallest);
+            raised = true;
+        }
+        const enum status status = export_format_half(layer->scales[i], &half, &cause);
+        if (status != STATUS_OK) return error_set(error, status, "%s: %s", name, cause.detail);
         dtype_info(DTYPE_F16)->to_f32(&half, &layer->scales[i], 1);
     }
     coded_push(coded);
+    if (raised && !backend->ops->host)
+        backend->ops->write_bytes(backend, coded->at.codes, layer->codes, (size_t)(layer->rows * layer->columns));
     return STATUS_OK;
 }
 

@@ -22,9 +22,10 @@ void coded_reset(struct coded *coded); /* a zeroed one is fine */
 
 /* Copies the layer's scales, zero points, groups of columns, scales of columns and table to the backend. */
 void coded_push(struct coded *coded);
-/* Rounds the layer's scales, on both sides, to the nearest float16, except for codebooks. STATUS_UNSUPPORTED if float16
- * has no such number (export_format_half). */
-MUST_CHECK enum status coded_round_scales(struct coded *coded, struct error *error);
+/* Rounds the layer's scales, on both sides, to the nearest float16, except for codebooks; the layer's codes must have
+ * been pulled. Where that would be 0 the smallest float16 becomes the scale and the group's codes are rounded to it,
+ * which moves values by half of it at most. STATUS_UNSUPPORTED, naming the layer, if a scale is too large. */
+MUST_CHECK enum status coded_round_scales(struct coded *coded, const char *name, struct error *error);
 /* Copies codes, scales and zero points to the layer. Reports late errors of the device. */
 MUST_CHECK enum status coded_pull(struct coded *coded, struct error *error);
 MUST_CHECK enum status coded_pull_scales(struct coded *coded, struct error *error); /* the scales alone */

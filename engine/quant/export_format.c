@@ -93,7 +93,8 @@ enum status export_format_half(float scale, uint16_t *out, struct error *error)
     const bool small = fabsf(scale) <= largest;
     dtype_info(DTYPE_F16)->from_f32(&scale, out, 1);
     if (small && (scale == 0 || (*out & 0x7fff) != 0)) return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED, "a scale of %g is too %s for float16: use \"dequantized\"",
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "a scale of %g is too %s for float16: skip the module with an override, or use \"dequantized\"",
                      (double)scale, small ? "small" : "large");
 }
 

@@ -318,7 +318,8 @@ static enum status take_layer(struct solver *solver, int64_t index, int64_t firs
     if ((status = check_scales(layer, linear->name, error)) != STATUS_OK) return status;
     if ((status = coded_init(&solver->coded[index], backend, layer, codes, error)) != STATUS_OK) return status;
     coded_push(&solver->coded[index]);
-    if (solver->task->half_scales && (status = coded_round_scales(&solver->coded[index], error)) != STATUS_OK)
+    if (solver->task->half_scales &&
+        (status = coded_round_scales(&solver->coded[index], linear->name, error)) != STATUS_OK)
         return status;
     return coded_measure(&solver->coded[index], linear->name, linear->weight, solver->task->inputs.hessian, error);
 }

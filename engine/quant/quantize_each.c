@@ -15,7 +15,7 @@ enum status quantize_each(struct backend *backend, const struct quantize_task *t
         if ((status = encode(owner, backend, linear, &out[i], &coded[i], error)) != STATUS_OK) goto done;
         if ((status = coded_pull(&coded[i], error)) != STATUS_OK) goto done;
         if ((status = check_scales(&out[i], linear->name, error)) != STATUS_OK) goto done;
-        if (task->half_scales && (status = coded_round_scales(&coded[i], error)) != STATUS_OK) goto done;
+        if (task->half_scales && (status = coded_round_scales(&coded[i], linear->name, error)) != STATUS_OK) goto done;
         if ((status = coded_measure(&coded[i], linear->name, linear->weight, task->inputs.hessian, error)) != STATUS_OK)
             goto done;
     }

@@ -145,6 +145,16 @@ static bool is_full(const struct export_job *job, const struct export_item *item
 }
 
 /* Layers that a killed attempt wrote after it last saved its streams are written again, with the same bytes. */
+/* Names the layer that a format refused to write. */
+static enum status name_refusal(const struct export_job *job, int64_t index, enum status status, struct error *error)
+{
+    const struct error cause = *error;
+    struct weights_tensor tensor;
+    if (status != STATUS_UNSUPPORTED) return status;
+    weights_tensor(job->plan.model->weights, index, &tensor);
+    return error_set_at(error, status, cause.pointer, "%s: %s", tensor.name, cause.detail);
+}
+
 static enum status note_layer(void *owner, const char *name, const struct quantized_layer *layer, struct matrix weight,
                               struct error *error)
 {
@@ -171,6 +181,7 @@ static enum status note_layer(void *owner, const char *name, const struct quanti
         due->written = true;
         rewind_item(job, due);
         status = job->plan.format->write(&due->grid, ready.layers[i], &place, error);
+        if (status != STATUS_OK) return name_refusal(job, ready.tensors[i], status, error);
     }
     return status;
 }

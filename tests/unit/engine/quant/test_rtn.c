@@ -207,6 +207,29 @@ static void test_reference_codes_are_exact(void **state)
     free(work);
 }
 
+/* Groups of negligible weights have scales that float16 rounds to 0. */
+static void test_negligible_groups_have_the_smallest_float16_scale(void **state)
+{
+    static const float sizes[] = {1, 1e-40F, 1e-9F, 1e-7F};
+    float weight[32], before[32];
+    struct quantized_layer layer = {0};
+    struct error error;
+    for (int i = 0; i < 32; i++) before[i] = weight[i] = sizes[i / 8] * (float)random_normal(8, 0, (uint64_t)i);
+    const struct quantize_linear linear = {"layer", matrix_of(weight, 1, 32, 4)};
+    const struct quantize_task task = {.linears = &linear, .count = 1, .half_scales = true};
+    const struct quantize_method method = {.quantizer = QUANTIZER_RTN, .rtn = {4, 8, true}};
+    if (quantizer_rtn.quantize(*state, &method, &task, &layer, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    for (int g = 1; g < 4; g++) assert_true(layer.scales[g] == 0x1p-24F);
+    /* half a step of the stored scale and half of the one before */
+    for (int i = 8; i < 32; i++) assert_true(fabsf(weight[i] - before[i]) <= 0x1p-24F);
+    quantized_layer_reset(&layer);
+    layer = (struct quantized_layer){0};
+    for (int i = 0; i < 32; i++) weight[i] = before[i] * 1e7F;
+    assert_int_equal(quantizer_rtn.quantize(*state, &method, &task, &layer, &error), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error.detail, "layer: a scale of"));
+    quantized_layer_reset(&layer);
+}
+
 static void test_an_error_that_is_not_finite_names_its_layer(void **state)
 {
     float weight[4] = {1, -2, 3, -4}, hessian[16] = {0};
@@ -230,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_without_a_hessian_inputs_count_as_white),
         cmocka_unit_test(test_refuses_what_is_not_finite_and_leaves_weights),
         cmocka_unit_test(test_refuses_a_backend_of_doubles),
+        cmocka_unit_test(test_negligible_groups_have_the_smallest_float16_scale),
         cmocka_unit_test(test_an_error_that_is_not_finite_names_its_layer),
         cmocka_unit_test(test_complete_checks_the_group_size),
         cmocka_unit_test(test_reference_codes_are_exact),
