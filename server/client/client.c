@@ -1,6 +1,7 @@
 #include "client/client.h"
 
 #include "base/version.h"
+#include "json/jsonb.h"
 #include "json/written.h"
 
 #include <ctype.h>
@@ -218,9 +219,10 @@ static enum status perform(struct client *client, struct client_reply *reply, st
         return error_set(error, STATUS_UNAVAILABLE, "no answer from %.150s: %.200s", client->url,
                          client->problem[0] != '\0' ? client->problem : curl_easy_strerror(code));
     read_head(client->easy, reply);
-    if (is_json(reply->type) && reply->body.length > 0)
-        reply->document = json_loadb(reply->body.bytes, reply->body.length, JSON_DECODE_ANY, NULL);
-    return STATUS_OK;
+    if (!is_json(reply->type) || reply->body.length == 0) return STATUS_OK;
+    struct error cause; /* an answer that is no JSON has no document */
+    const enum status status = jsonb_read(reply->body.bytes, reply->body.length, &reply->document, &cause);
+    return status == STATUS_NO_MEMORY ? error_no_memory(error, "an answer") : STATUS_OK;
 }
 
 enum status client_send(struct client *client, const struct client_request *request, struct client_reply *reply,

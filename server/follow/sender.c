@@ -52,6 +52,9 @@ static enum status serve_job(struct sender_thread *self, const struct webhook_jo
     int64_t until;
     enum status status = changes_read(self->connection, &query, &span, &until, &items, error);
     if (status != STATUS_OK) return status;
+    if (span.unreadable != 0)
+        log_error(LOG_COMPONENT_WEBHOOKS, "change %lld cannot be read: webhooks leave it out",
+                  (long long)span.unreadable);
     if (job->after < span.pruned)
         status = webhook_pass(self->connection, job, span.pruned, true, error);
     else if (json_array_size(items) == 0)

@@ -1,6 +1,7 @@
 #include "postgres/rows.h"
 
 #include "base/hex.h"
+#include "json/jsonb.h"
 
 #include <libpq-fe.h>
 #include <math.h>
@@ -55,12 +56,18 @@ bool rows_boolean(const struct rows *rows, int row, int column)
 
 enum status rows_json(const struct rows *rows, int row, int column, json_t **out, struct error *error)
 {
-    json_error_t why;
-    *out = rows_null(rows, row, column) ? json_null() : json_loads(rows_text(rows, row, column), JSON_DECODE_ANY, &why);
-    if (*out != NULL) return STATUS_OK;
-    if (json_error_code(&why) == json_error_out_of_memory)
+    *out = NULL;
+    if (rows_null(rows, row, column)) {
+        *out = json_null();
+        return STATUS_OK;
+    }
+    struct error cause;
+    const char *text = rows_text(rows, row, column);
+    const enum status status = jsonb_read(text, strlen(text), out, &cause);
+    if (status == STATUS_OK) return status;
+    if (status == STATUS_NO_MEMORY)
         return error_set(error, STATUS_NO_MEMORY, "no memory for an answer of the database");
-    return error_set(error, STATUS_INTERNAL, "the database answered no valid JSON: %s", why.text);
+    return error_set(error, STATUS_INTERNAL, "the database answered %s", cause.detail);
 }
 
 enum status rows_bytes(const struct rows *rows, int row, int column, void **out, size_t *length, struct error *error)

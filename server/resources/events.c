@@ -1,6 +1,7 @@
 #include "store/changes.h"
 
 #include "http/streams.h"
+#include "log/log.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
 #include "store/trajectories.h"
@@ -66,6 +67,9 @@ static enum status stream_produce(void *thread, void *state, struct stream_write
     int64_t until = stream->after;
     enum status status = changes_read(thread, &query, &span, &until, &items, error);
     if (status == STATUS_OK) status = changes_check(&span, stream->after, error); /* the client reconnects: 410 */
+    if (status == STATUS_OK && span.unreadable != 0)
+        log_error(LOG_COMPONENT_DATABASE, "change %lld cannot be read: event streams leave it out",
+                  (long long)span.unreadable);
     if (status == STATUS_OK) status = send_events(stream, items, writer, error);
     json_decref(items);
     if (status != STATUS_OK) return status;

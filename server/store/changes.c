@@ -75,7 +75,7 @@ enum status changes_span(struct connection *connection, struct change_span *out,
     const enum status status =
         connection_query_one(connection, "select last, pruned from change_log", NO_VALUES, &rows, error);
     if (status != STATUS_OK) return status;
-    *out = (struct change_span){rows_integer(rows, 0, 0), rows_integer(rows, 0, 1)};
+    *out = (struct change_span){.last = rows_integer(rows, 0, 0), .pruned = rows_integer(rows, 0, 1)};
     rows_free(rows);
     return STATUS_OK;
 }
@@ -107,32 +107,56 @@ enum status changes_cursor(const char *text, const char *name, int64_t *out, str
     return STATUS_OK;
 }
 
-enum status changes_read(struct connection *connection, const struct change_query *query, struct change_span *span,
-                         int64_t *until, json_t **items, struct error *error)
+/* *found: the JSON was read. One change that is not readable makes all of the JSON so; then *newest is the newest of
+ * the ids in it. */
+static enum status read_changes(struct connection *connection, const struct change_query *query,
+                                struct change_span *span, json_t **items, int64_t *newest, bool *found,
+                                struct error *error)
 {
     struct rows *rows;
     *items = NULL;
     enum status status = connection_query_one(
         connection,
-        "select l.last, l.pruned, coalesce((select json_agg(json_build_object('id', c.id, 'kind', c.kind, 'data',"
-        " jsonb_build_object('at', rfc3339(c.at)) || c.data) order by c.id) from (select * from changes"
-        " where id > greatest($1, l.pruned) and id <= greatest($1, l.pruned) + $5"
+        "select l.last, l.pruned, coalesce(i.items, '[]'), coalesce(i.newest, 0) from change_log l,"
+        " lateral (select json_agg(json_build_object('id', c.id, 'kind', c.kind, 'data',"
+        " jsonb_build_object('at', rfc3339(c.at)) || c.data) order by c.id) as items, max(c.id) as newest"
+        " from (select * from changes where id > greatest($1, l.pruned) and id <= greatest($1, l.pruned) + $5"
         " and ($2::json is null or kind in (select json_array_elements_text($2::json)))"
         " and ($3::json is null or trajectories && array(select json_array_elements_text($3::json)))"
-        " order by id limit $4) c), '[]') from change_log l",
+        " order by id limit $4) c) i",
         VALUES(value_integer(query->after), value_json(query->kinds), value_json(query->trajectories),
                value_integer(query->limit), value_integer(WINDOW)),
         &rows, error);
     if (status != STATUS_OK) return status;
-    *span = (struct change_span){rows_integer(rows, 0, 0), rows_integer(rows, 0, 1)};
+    *span = (struct change_span){.last = rows_integer(rows, 0, 0), .pruned = rows_integer(rows, 0, 1)};
+    *newest = rows_integer(rows, 0, 3);
     status = rows_json(rows, 0, 2, items, error);
     rows_free(rows);
+    *found = status == STATUS_OK;
+    return status == STATUS_INTERNAL ? STATUS_OK : status;
+}
+
+enum status changes_read(struct connection *connection, const struct change_query *query, struct change_span *span,
+                         int64_t *until, json_t **items, struct error *error)
+{
+    struct change_query each = *query;
+    int64_t newest = 0;
+    bool found = false;
+    enum status status = read_changes(connection, &each, span, items, &newest, &found, error);
+    if (status == STATUS_OK && !found) { /* one at a time, up to the one that cannot be read */
+        each.limit = 1;
+        status = read_changes(connection, &each, span, items, &newest, &found, error);
+    }
     if (status != STATUS_OK) return status;
-    const size_t count = json_array_size(*items);
+    if (!found) {
+        *items = json_array();
+        span->unreadable = newest;
+        *until = newest;
+        return *items != NULL ? STATUS_OK : error_no_memory(error, "changes");
+    }
     const int64_t from = query->after > span->pruned ? query->after : span->pruned;
     const int64_t far = from + WINDOW < span->last ? from + WINDOW : span->last;
-    *until =
-        (int)count < query->limit ? far : json_integer_value(json_object_get(json_array_get(*items, count - 1), "id"));
+    *until = (int)json_array_size(*items) < each.limit ? far : newest;
     return STATUS_OK;
 }
 

@@ -10,9 +10,10 @@
 /* The kinds of a change, in the schema's words; ends with NULL. */
 extern const char *const change_kinds[];
 
-/* The range of the log: its newest id, and the newest id among the changes that were removed for their age. */
+/* The range of the log: its newest id, and the newest id among the changes that were removed for their age.
+ * `unreadable`: the change at which a call of changes_read ended, because it is no JSON that we can read; 0: none. */
 struct change_span {
-    int64_t last, pruned;
+    int64_t last, pruned, unreadable;
 };
 
 struct change_query {
@@ -36,7 +37,8 @@ MUST_CHECK enum status changes_cursor(const char *text, const char *name, int64_
 
 /* *items: [{"id", "kind", "data": {"at", …}}] by id, at most `limit`, owned by the caller (json_decref). *until: every
  * change up to this id was examined; while it is below span->last there is more to read. A call examines a few thousand
- * changes at most, however few of them fit the query. */
+ * changes at most, however few of them fit the query. A change that cannot be read is passed over, so that nobody waits
+ * for it for ever; the caller logs span->unreadable. */
 MUST_CHECK enum status changes_read(struct connection *connection, const struct change_query *query,
                                     struct change_span *span, int64_t *until, json_t **items, struct error *error);
 

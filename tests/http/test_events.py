@@ -226,6 +226,26 @@ def test_a_filter_that_nothing_fits_moves_the_position_on(outside):
         assert list(stream.events()) == [] and stream.last == 12001
 
 
+def test_a_number_beyond_64_bits_does_not_end_the_stream(outside):
+    """PostgreSQL prints such a number as an integer, however it was written."""
+    outside.sql("insert into changes_pending (kind, data) values"
+                " ('verdict', '{\"word\": \"large\", \"max\": 1e308, \"min\": -1e20, \"bits\": 4}')")
+    outside.sql(outside.change("after"))
+    with Stream(outside.first.port, "/v1/events?after=0") as stream:
+        (_, _, large), (_, _, after) = stream.take(2)
+    assert (large["max"], large["min"], large["bits"], after["word"]) == (1e308, -1e20, 4, "after")
+    assert isinstance(large["bits"], int)
+
+
+def test_a_change_that_cannot_be_read_is_left_out_and_logged(outside):
+    outside.sql(outside.change("before"))
+    outside.sql("insert into changes_pending (kind, data) values ('checkpoint', '{\"word\": \"no\", \"max\": 1e400}')")
+    outside.sql(outside.change("after"))
+    with Stream(outside.first.port, "/v1/events?after=0") as stream:
+        assert words(stream.take(2)) == ["before", "after"]
+    assert "change 2 cannot be read" in outside.first.log.read_text()
+
+
 def test_what_is_too_old_is_removed_and_a_cursor_before_it_is_told_so(outside):
     for word in ("old", "older than allowed", "new"):
         outside.sql(outside.change(word))

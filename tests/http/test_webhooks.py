@@ -130,6 +130,14 @@ def test_events_are_posted_in_order_and_signed(open_service, receiver, name):
     assert open_service.get(f"/v1/webhooks/{made['id']}").status == 404
 
 
+def test_a_change_with_large_numbers_is_posted_and_one_that_cannot_be_read_is_left_out(open_service, receiver, name):
+    made = hook(open_service, receiver.url, events=["alert"])
+    for limit in ("1e20", "1e400", "3"):
+        sql(open_service, f"insert into changes_pending (kind, data) values ('alert', '{{\"max\": {limit}}}')")
+    assert [post["data"]["max"] for post in receiver.wait(2)] == [1e20, 3]
+    assert open_service.request("DELETE", f"/v1/webhooks/{made['id']}").status == 204
+
+
 def test_only_the_kinds_asked_for(open_service, receiver, name):
     made = hook(open_service, receiver.url, events=["verdict", "alert"])
     happen(open_service, name)

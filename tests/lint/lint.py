@@ -62,7 +62,7 @@ SERVER = {
     "pool": BASE | DATABASE | {"inputs", "kinds", "log", "schema"},
     "launch": BASE | DATABASE | {"kinds", "log", "runs", "schema"},
     "resources": BASE | DATABASE | {"files", "tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub",
-                                    "watch", "follow", "objects"},
+                                    "watch", "follow", "objects", "log"},
     "watch": BASE | DATABASE | {"files", "formats", "weights", "tokenizer", "schema", "inputs", "runs", "hub",
                                 "objects"},
     "follow": BASE | DATABASE | {"quant", "log", "net", "schema", "inputs", "kinds"},
