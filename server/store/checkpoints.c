@@ -322,6 +322,8 @@ enum status checkpoint_patch(struct connection *connection, const char *referenc
                              json_t **document, struct error *error)
 {
     struct store_id id;
+    /* Apart from the others, because a jsonb would print its numbers in another way than they were given. */
+    const json_t *tags = json_object_get(changes, "tags");
     enum status status = resolve(connection, reference, &id, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
@@ -332,10 +334,8 @@ enum status checkpoint_patch(struct connection *connection, const char *referenc
         " tokens = case when $2::jsonb ? 'tokens' then ($2::jsonb ->> 'tokens')::bigint else tokens end,"
         " learning_rate = case when $2::jsonb ? 'learning_rate' then ($2::jsonb ->> 'learning_rate')::double precision"
         " else learning_rate end,"
-        " tags = case when $2::jsonb ? 'tags' then coalesce(nullif(($2::jsonb -> 'tags')::text, 'null')::json, '{}')"
-        " else tags end"
-        " where id = $1",
-        VALUES(value_text(id.text), value_json(changes)), NULL, error);
+        " tags = case when $2::jsonb ? 'tags' then coalesce($3::json, '{}') else tags end where id = $1",
+        VALUES(value_text(id.text), value_json(changes), value_json(json_is_null(tags) ? NULL : tags)), NULL, error);
     if (status == STATUS_CONFLICT)
         return error_set_at(error, STATUS_CONFLICT, "/name", "another checkpoint of the trajectory has this name");
     if (status != STATUS_OK) return status;

@@ -88,6 +88,21 @@ def test_patch_changes_what_is_given_and_clears_with_null(service, name):
     assert refused.status == 422 and set(refused.pointers) == {"/step", "/what"}
 
 
+def test_patch_keeps_numbers_of_tags_as_a_post_does(service, name):
+    tags = {"large": 1e19, "whole": 9e18, "integer": 3, "long": 2**62}
+    place = models.write_llama(service.files / name)
+    posted = service.checkpoint(place, name, "posted", tags=tags)
+    other = service.checkpoint(place, name, "patched")
+    address = f"/v1/checkpoints/{other['id']}"
+    answer = service.request("PATCH", address, {"tags": tags})
+    assert answer.status == 200, answer.body
+    for found in (posted["tags"], answer.json["tags"], service.get(address).json["tags"]):
+        assert found == tags and [type(found[key]) for key in tags] == [float, float, int, int]
+    listed = service.get(f"/v1/checkpoints?trajectory={name}")
+    assert listed.status == 200 and [item["tags"] for item in listed.json["items"]] == [tags, tags]
+    assert service.request("PATCH", address, {"tags": None}).json["tags"] == {}
+
+
 def test_delete_forgets(service, name):
     made = service.checkpoint(models.write_llama(service.files / name), name, "a")
     assert service.request("DELETE", f"/v1/checkpoints/{made['id']}").status == 204
