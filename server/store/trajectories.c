@@ -54,6 +54,17 @@ enum status trajectory_resolve(struct connection *connection, const char *refere
     return store_resolve(connection, "select t.id from trajectories t where" MATCH, "trajectory", reference, id, error);
 }
 
+static bool is_listed(const json_t *ids, const char *id)
+{
+    size_t i;
+    json_t *each;
+    json_array_foreach(ids, i, each)
+    {
+        if (strcmp(json_string_value(each), id) == 0) return true;
+    }
+    return false;
+}
+
 enum status trajectory_resolve_all(struct connection *connection, const char *const *references, size_t count,
                                    json_t **out, struct error *error)
 {
@@ -62,6 +73,7 @@ enum status trajectory_resolve_all(struct connection *connection, const char *co
     for (size_t i = 0; status == STATUS_OK && i < count; i++) {
         struct store_id id;
         status = trajectory_resolve(connection, references[i], &id, error);
+        if (status == STATUS_OK && is_listed(*out, id.text)) continue;
         if (status == STATUS_OK && json_array_append_new(*out, json_string(id.text)) != 0)
             status = error_set(error, STATUS_NO_MEMORY, "no memory for %zu trajectories", count);
     }

@@ -95,6 +95,21 @@ def test_several_trajectories_are_asked_at_once(service, measured):
         assert answer.status == 422 and "at most 32" in answer.json["errors"][0]["detail"], answer.body
 
 
+def test_a_trajectory_that_is_named_twice_is_asked_once(service, measured):
+    """By its name twice, and by its id: the rows of one, on pages that end."""
+    again = f"trajectory=table&trajectory=table&trajectory={service.get('/v1/trajectories/table').json['id']}"
+    address, rows = f"/v1/measurements?{again}&limit=2", []
+    for _ in range(STEPS):
+        page = service.get(address).json
+        rows += page["items"]
+        address = page["next"]
+        if address is None:
+            break
+    assert address is None and rows == rows_of(service)
+    twice, once = (service.get(f"/v1/curves?{asked}&metric=delta").json for asked in (again, "trajectory=table"))
+    assert twice == once
+
+
 def test_pages_hold_whole_checkpoints_and_join_to_all(service, measured):
     address, rows = "/v1/measurements?trajectory=table&limit=2&fields=step,series,delta", []
     while address:
