@@ -51,19 +51,39 @@ enum status request_query_fault(struct error *error, const char *name, const cha
     return error_set_at(error, STATUS_INVALID, pointer, "%s", detail);
 }
 
+static bool may_repeat(const char *name)
+{
+    return name[0] != '\0' && name[strlen(name) - 1] == REQUEST_QUERY_REPEATS[0];
+}
+
+static size_t name_length(const char *name)
+{
+    return strlen(name) - (may_repeat(name) ? 1 : 0);
+}
+
+static bool is_named(const char *name, const char *given)
+{
+    const size_t length = name_length(name);
+    return strncmp(name, given, length) == 0 && given[length] == '\0';
+}
+
 enum status request_query_allow(const struct request *request, const char *const *names, struct error *error)
 {
     char known[KNOWN_MAX] = "";
     for (size_t j = 0; names[j] != NULL; j++) {
         const size_t used = strlen(known);
-        (void)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "; known here: ", names[j]);
+        (void)snprintf(known + used, sizeof known - used, "%s%.*s",
+                       used > 0 ? ", " : "; known here: ", (int)name_length(names[j]), names[j]);
     }
     for (size_t i = 0; i < request->query_count; i++) {
+        const char *given = request->query[i].name;
         size_t j = 0;
-        while (names[j] != NULL && strcmp(names[j], request->query[i].name) != 0) j++;
+        while (names[j] != NULL && !is_named(names[j], given)) j++;
         if (names[j] == NULL)
-            return request_query_fault(error, request->query[i].name, "unknown query parameter%s",
+            return request_query_fault(error, given, "unknown query parameter%s",
                                        known[0] ? known : "; there are none here");
+        if (!may_repeat(names[j]) && find(request->query, request->query_count, given, 1) != NULL)
+            return request_query_fault(error, given, "comes twice: one value was expected");
     }
     return STATUS_OK;
 }

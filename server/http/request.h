@@ -71,7 +71,11 @@ const char *request_query_at(const struct request *request, const char *name, si
 MUST_CHECK enum status request_query_fault(struct error *error, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Refuses query keys that are not in `names` (ends with NULL), naming the key. STATUS_INVALID. */
+/* Behind a name in the list of a route: the query field may come several times. */
+#define REQUEST_QUERY_REPEATS "+"
+
+/* Refuses query keys that are not in `names` (ends with NULL), and those that come twice and may not, naming the key.
+ * STATUS_INVALID. */
 MUST_CHECK enum status request_query_allow(const struct request *request, const char *const *names,
                                            struct error *error);
 

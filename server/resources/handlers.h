@@ -9,15 +9,16 @@
 
 /* clang-format off */
 
-/* Query fields of routes; others are refused. */
+/* Query fields of routes; others are refused, and so is one that comes twice, unless its name ends with
+ * REQUEST_QUERY_REPEATS. */
 #define QUERY_NONE NULL
 #define QUERY_TRAJECTORIES \
     "archived", "name", "created_from", "created_to", "sort", "fields", "view", "limit", "cursor"
 #define QUERY_CHECKPOINTS \
-    "trajectory", "name", "tag", "step_from", "step_to", "created_from", "created_to", "sort", "fields", "view", \
+    "trajectory", "name", "tag+", "step_from", "step_to", "created_from", "created_to", "sort", "fields", "view", \
     "limit", "cursor"
 #define QUERY_RUNS \
-    "kind", "state", "checkpoint", "trajectory", "sweep", "name", "tag", "step_from", "step_to", "created_from", \
+    "kind", "state", "checkpoint", "trajectory", "sweep", "name", "tag+", "step_from", "step_to", "created_from", \
     "created_to", "sort", "fields", "view", "limit", "cursor"
 #define QUERY_NAMED "name", "fields", "view", "limit", "cursor"
 #define QUERY_VIEWED "fields", "view", "limit", "cursor"
@@ -26,19 +27,19 @@
 #define QUERY_WAIT "wait"
 #define QUERY_DISCOVER "repo", "match"
 #define QUERY_CURVES \
-    "trajectory", "metric", "x", "method", "bits", "dataset", "protocol", "calibration", "points", "checkpoint", \
+    "trajectory+", "metric", "x", "method", "bits", "dataset", "protocol", "calibration", "points", "checkpoint", \
     "format"
 #define QUERY_INTEGRITY "checkpoint"
 #define QUERY_MEASUREMENTS \
-    "trajectory", "checkpoint", "fields", "metric", "method", "bits", "dataset", "protocol", "calibration", \
-    "tag", "name", "measured_from", "measured_to", "sort", "step_from", "step_to", "format", "updated_since", \
+    "trajectory+", "checkpoint", "fields", "metric+", "method", "bits", "dataset", "protocol", "calibration", \
+    "tag+", "name", "measured_from", "measured_to", "sort", "step_from", "step_to", "format", "updated_since", \
     "limit", "cursor"
 #define QUERY_CORRELATIONS \
-    "trajectory", "x", "y", "method", "bits", "dataset", "protocol", "calibration", "seed", "format"
+    "trajectory+", "x", "y", "method", "bits", "dataset", "protocol", "calibration", "seed", "format"
 #define QUERY_CHANGEPOINTS "metric", "x", "method", "bits", "dataset", "protocol", "calibration", "from"
 #define QUERY_WORST_TOKENS "limit", "context", "decode", "against"
 #define QUERY_COMPARE "a", "b"
-#define QUERY_EVENTS "kind", "trajectory", "after", "follow"
+#define QUERY_EVENTS "kind+", "trajectory+", "after", "follow"
 #define QUERY_VERDICT "checkpoint", "wait"
 #define QUERY_FLIPS "trajectory", "task", "label", "limit"
 

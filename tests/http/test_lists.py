@@ -63,7 +63,8 @@ def test_fields_choose_what_items_have(service, lab, what):
     ("fields=", "/fields", "no field"), ("view=short", "/view", "summary"),
     ("sort=colour", "/sort", "must be one of -created, created"), ("created_from=yesterday", "/created_from", "a day"),
     ("created_to=2026-02-31", "/created_to", "a day"), ("created_to=2026-02-01x", "/created_to", "a day"),
-    ("fields=id&view=summary", "/view", "fields"), ("colour=red", "/colour", "")])
+    ("fields=id&view=summary", "/view", "fields"), ("colour=red", "/colour", ""),
+    ("limit=1&limit=2", "/limit", "comes twice"), ("sort=created&sort=-created", "/sort", "comes twice")])
 def test_what_a_list_does_not_know_is_refused(service, lab, what, query, pointer, words):
     answer = service.get(f"/v1/{what}?{query}")
     assert answer.status == 422 and answer.pointers == [pointer] and words in answer.json["detail"], answer.body

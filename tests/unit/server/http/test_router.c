@@ -118,7 +118,9 @@ static void test_query_keeps_repeated_keys(void **state)
     (void)state;
     struct request request = {.method = "GET"};
     struct error error;
-    static const char *const both[] = {"trajectory", "x", "flag", "empty", NULL}, *const one[] = {"trajectory", NULL};
+    static const char *const both[] = {"trajectory" REQUEST_QUERY_REPEATS, "x", "flag", "empty", NULL};
+    static const char *const one[] = {"trajectory" REQUEST_QUERY_REPEATS, NULL};
+    static const char *const single[] = {"trajectory", "x", "flag", "empty", NULL};
     assert_int_equal(router_query(&request, "trajectory=A+1&trajectory=B%2B&&x=3&flag&empty=", &error), STATUS_OK);
     assert_string_equal(request_query(&request, "trajectory"), "A 1");
     assert_string_equal(request_query_at(&request, "trajectory", 1), "B+");
@@ -129,6 +131,9 @@ static void test_query_keeps_repeated_keys(void **state)
     assert_int_equal(request_query_allow(&request, one, &error), STATUS_INVALID);
     assert_string_equal(error.pointer, "/x");
     assert_string_equal(error.detail, "unknown query parameter; known here: trajectory");
+    assert_int_equal(request_query_allow(&request, single, &error), STATUS_INVALID);
+    assert_string_equal(error.pointer, "/trajectory");
+    assert_string_equal(error.detail, "comes twice: one value was expected");
     assert_int_equal(router_query(&request, "a=%zz", &error), STATUS_MALFORMED);
     free(request.query_text);
 }
