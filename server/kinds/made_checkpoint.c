@@ -126,6 +126,9 @@ enum status made_checkpoint_register(const struct run_context *context, const st
                                      struct store_id *id, struct error *error)
 {
     struct checkpoint_new new = *row;
+    /* The bytes that are hashed are no part of the run's own progress, which counts steps or other units. */
+    const struct monitor quiet = {
+        .owner = context->monitor->owner, .log = context->monitor->log, .check = context->monitor->check};
     enum store_outcome outcome;
     json_t *source = NULL, *document = NULL;
     enum status status = STATUS_OK;
@@ -134,8 +137,7 @@ enum status made_checkpoint_register(const struct run_context *context, const st
     if (elsewhere) return status;
     new.source = source;
     if (status == STATUS_OK)
-        status =
-            checkpoint_files_register(context->connection, &new, NULL, context->monitor, &outcome, &document, error);
+        status = checkpoint_files_register(context->connection, &new, NULL, &quiet, &outcome, &document, error);
     if (status == STATUS_OK) {
         (void)snprintf(id->text, sizeof id->text, "%s", json_string_value(json_object_get(document, "id")));
         node_files_at_path(context, id, true);

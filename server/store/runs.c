@@ -13,7 +13,7 @@
 
 #define PROGRESS                                                                                                    \
     "json_build_object('done', r.progress_done, 'total', r.progress_total, 'unit', r.progress_unit, 'eta_seconds'," \
-    " r.progress_eta)"
+    " case when r.state = 'running' then r.progress_eta end)"
 /* A result is visible only in the run's last epoch. */
 #define RESULT "(select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch)"
 /* The requirements in words. */

@@ -243,6 +243,22 @@ def test_train_registers_checkpoints_as_they_appear(service, name):
     assert [p["x"] for p in points] == [2560, 5120, 7680]
 
 
+def test_a_training_counts_steps_also_while_it_registers_a_checkpoint(service, name):
+    """What a client sees between two steps is no other unit, and nothing is left to wait for once the run has ended."""
+    service.gate.hold("train", 100_000, "byte", lease="*")  # the text has fewer: only a checkpoint would be held
+    assert service.wait(training(service, name, tokens=2560))["state"] == "succeeded"
+    service.gate.hold("train", 25, "step", lease="*")
+    run = training(service, name, trajectory=f"{name}-again")
+    service.held(run)
+    progress = service.get(f"/v1/runs/{run}").json["progress"]
+    assert (progress["total"], progress["unit"]) == (30, "step")
+    service.sql(f"update runs set progress_eta = 7 where id = '{run}'")
+    service.post(f"/v1/runs/{run}/cancel")
+    ended = service.wait(run)
+    assert ended["state"] == "cancelled" and ended["progress"]["unit"] == "step" and ended["progress"]["done"] < 30
+    assert ended["progress"]["eta_seconds"] is None
+
+
 def curve_of(service, run):
     """The lines of the curve that a training leaves, below the names of the columns, and as numbers."""
     (listed,) = service.get(f"/v1/runs/{run}/artifacts").json["items"]
