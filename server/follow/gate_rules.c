@@ -116,21 +116,48 @@ static const struct gate_limit *count_limits(const json_t *rule, int *count)
     return found;
 }
 
-/* Whether any quantizer has the parameter. */
-static bool method_has(const char *name)
+static bool has_choice(const char *const *choices, const char *word)
 {
-    for (const struct param_variant *variant = quantize_method_variants; variant->name != NULL; variant++)
-        for (const struct param *param = variant->params; param->type != PARAM_END; param++)
-            if (strcmp(param->name, name) == 0) return true;
-    return false;
+    while (word != NULL && *choices != NULL && strcmp(*choices, word) != 0) choices++;
+    return word != NULL && *choices != NULL;
 }
 
-static bool series_has(const char *key)
+/* What a value of the parameter is in JSON; NULL: no single value, or `value` is one. */
+static const char *wanted_of(const struct param *param, const json_t *value)
+{
+    if (json_is_null(value) && param->nullable) return NULL;
+    if (param->type == PARAM_INTEGER || param->type == PARAM_NUMBER) return json_is_number(value) ? NULL : "a number";
+    if (param->type == PARAM_BOOLEAN) return json_is_boolean(value) ? NULL : "true or false";
+    if (param->type == PARAM_CHOICE)
+        return has_choice(param->choices, json_string_value(value)) ? NULL : "one of the field's words";
+    return param->type != PARAM_STRING || json_is_string(value) ? NULL : "a text";
+}
+
+/* Whether any quantizer has the parameter. *wanted: NULL where one of them has it with a value like this, else what one
+ * expects. */
+static bool method_has(const char *name, const json_t *value, const char **wanted)
+{
+    bool found = false;
+    *wanted = NULL;
+    for (const struct param_variant *variant = quantize_method_variants; variant->name != NULL; variant++)
+        for (const struct param *param = variant->params; param->type != PARAM_END; param++) {
+            if (strcmp(param->name, name) != 0) continue;
+            const char *expected = wanted_of(param, value);
+            if (!found || expected == NULL) *wanted = expected;
+            found = true;
+            if (expected == NULL) return true;
+        }
+    return found;
+}
+
+/* The same of a key of "series". */
+static bool series_has(const char *key, const json_t *value, const char **wanted)
 {
     static const char *const keys[] = {"label", "dataset", "protocol", "calibration", "method", "method.name"};
+    *wanted = json_is_string(value) ? NULL : "a text";
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(keys[i], key) == 0) return true;
-    return strncmp(key, "method.", 7) == 0 && method_has(key + 7);
+    return strncmp(key, "method.", 7) == 0 && method_has(key + 7, value, wanted);
 }
 
 /* A gate on a method that does not exist would never be decided. */
@@ -151,8 +178,9 @@ static void check_series(json_t *series, const char *pointer, struct faults *fau
     json_object_foreach(series, key, value)
     {
         char place[256];
+        const char *wanted;
         faults_pointer(place, sizeof place, pointer, key);
-        if (!series_has(key))
+        if (!series_has(key, value, &wanted))
             faults_add(faults, place,
                        "unknown; known here: label, dataset, protocol, calibration, method, and the"
                        " fields of methods as method.NAME, like method.bits");
@@ -160,6 +188,8 @@ static void check_series(json_t *series, const char *pointer, struct faults *fau
             faults_add(faults, place, "must be a single value");
         else if (strcmp(key, "method.name") == 0 || strcmp(key, "method") == 0)
             check_method(value, place, faults);
+        else if (wanted != NULL) /* no series would ever fit */
+            faults_add(faults, place, "must be %s", wanted);
     }
 }
 
@@ -168,7 +198,11 @@ static void check_metric(const json_t *rule, const char *pointer, struct faults 
     const char *name = json_string_value(json_object_get(rule, "metric"));
     char place[256];
     faults_pointer(place, sizeof place, pointer, "metric");
-    if (metrics_find(name) != NULL) return;
+    if (metrics_measured(name)) return;
+    if (metrics_find(name) != NULL) { /* its verdict would be pending for ever */
+        faults_add(faults, place, "\"%.60s\" is a property of the checkpoint, which no run measures", name);
+        return;
+    }
     const char *nearest = metrics_nearest(name);
     faults_add(faults, place, "no measured number is named \"%.60s\"%s%s%s", name,
                nearest != NULL ? "; did you mean \"" : ": GET /v1/metrics lists them", nearest != NULL ? nearest : "",

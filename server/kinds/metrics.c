@@ -59,6 +59,12 @@ const struct result_metric *metrics_find(const char *name)
     return NULL;
 }
 
+bool metrics_measured(const char *name)
+{
+    const struct result_metric *found = metrics_find(name);
+    return found != NULL && found != &learning_rate_metric;
+}
+
 enum { NAME_MOST = 40 };
 
 /* Levenshtein distance, where swapping two neighbours is one edit. Names longer than NAME_MOST are far from

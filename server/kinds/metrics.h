@@ -21,6 +21,9 @@ size_t metrics_list(struct metric out[METRICS_MOST]);
 /* NULL: there is no metric of that name. */
 const struct result_metric *metrics_find(const char *name);
 
+/* Whether runs measure it: not so of a property of checkpoints, which has no measurements to judge or to list. */
+bool metrics_measured(const char *name);
+
 /* The known name nearest to `name` by edit distance, for suggestions; NULL: none is near. */
 const char *metrics_nearest(const char *name);
 

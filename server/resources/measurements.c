@@ -2,6 +2,7 @@
  * updated_since it has the rows that changed since, in that order. */
 #include "base/buffer.h"
 #include "http/json_answer.h"
+#include "kinds/metrics.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/csv.h"
@@ -54,6 +55,11 @@ static enum status read_metrics(const struct request *request, json_t **metrics,
     for (size_t i = 0; status == STATUS_OK && (name = request_query_at(request, "metric", i)) != NULL; i++) {
         if (i == METRICS_MAX) {
             status = request_query_fault(error, "metric", "at most %d at once", METRICS_MAX);
+        } else if (metrics_find(name) != NULL && !metrics_measured(name)) {
+            status = request_query_fault(error, "metric",
+                                         "\"%.60s\" is a property of the checkpoint, which no run"
+                                         " measures: every row has it as a column",
+                                         name);
         } else if ((status = answer_check_metric(name, "metric", error)) == STATUS_OK) {
             if (wanted == NULL) wanted = json_array();
             if (json_array_append_new(wanted, json_string(name)) != 0)

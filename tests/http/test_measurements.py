@@ -201,7 +201,8 @@ def test_filters_by_protocol(service, measured):
 @pytest.mark.parametrize("query,field", [
     ("fields=dleta", "fields"), ("fields=", "fields"),
     ("fields=step,step", "fields"), ("fields=delta_middle", "fields"),
-    ("metric=dleta", "metric"), ("colour=red", "colour"), ("bits=x", "bits"), ("step_from=-1", "step_from"),
+    ("metric=dleta", "metric"), ("metric=learning_rate", "metric"),
+    ("colour=red", "colour"), ("bits=x", "bits"), ("step_from=-1", "step_from"),
     ("format=parquet", "format"), ("tag=:x", "tag"), ("tag=", "tag"), ("limit=0", "limit"), ("cursor=x", "cursor")])
 def test_what_is_not_known_is_refused(service, query, field):
     answer = service.get(f"/v1/measurements?{query}")
