@@ -4,6 +4,7 @@
 #include "kinds/metrics.h"
 #include "schema/form.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -140,22 +141,56 @@ enum status answer_tags(const struct request *request, json_t **out, struct erro
     return STATUS_OK;
 }
 
+/* ".690" as milliseconds; further digits are dropped. Moves *at behind them. */
+static int64_t read_fraction(const char **at)
+{
+    int64_t milliseconds = 0;
+    if (**at != '.' || !isdigit((unsigned char)(*at)[1])) return 0;
+    (*at)++;
+    for (int64_t unit = 100; isdigit((unsigned char)**at); unit /= 10) milliseconds += unit * (*(*at)++ - '0');
+    return milliseconds;
+}
+
+/* "Z" or an offset like "+02:00", at the end of a text. */
+static bool read_zone(const char *at, int64_t *seconds)
+{
+    struct tm offset = {0};
+    *seconds = 0;
+    if (strcmp(at, "Z") == 0) return true;
+    if ((at[0] != '+' && at[0] != '-') || strlen(at) != strlen("+02:00")) return false;
+    const char *end = strptime(at + 1, "%H:%M", &offset);
+    *seconds = (at[0] == '-' ? -60 : 60) * (int64_t)(offset.tm_hour * 60 + offset.tm_min);
+    return end != NULL && *end == '\0';
+}
+
+/* A day, or a time of RFC 3339, as milliseconds since 1970; -1: neither, or before. */
+static int64_t read_time(const char *text)
+{
+    struct tm given = {0};
+    int64_t milliseconds = 0, offset = 0;
+    const bool day = strchr(text, 'T') == NULL;
+    const char *end = strptime(text, day ? "%Y-%m-%d" : "%Y-%m-%dT%H:%M:%S", &given);
+    if (end != NULL && !day) milliseconds = read_fraction(&end);
+    if (end == NULL || (day ? *end != '\0' : !read_zone(end, &offset))) return -1;
+    struct tm read = given;
+    const int64_t seconds = (int64_t)timegm(&read);
+    if (read.tm_mday != given.tm_mday || read.tm_sec != given.tm_sec || seconds < offset) return -1;
+    return (seconds - offset) * 1000 + milliseconds;
+}
+
 enum status answer_time(const struct request *request, const char *field, int64_t fallback, int64_t *out,
                         struct error *error)
 {
     const char *text = request_query(request, field);
-    struct tm given = {0};
     *out = fallback;
     if (text == NULL) return STATUS_OK;
-    const char *end = strptime(text, strchr(text, 'T') != NULL ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d", &given);
-    struct tm read = given;
-    const time_t seconds = end != NULL && *end == '\0' ? timegm(&read) : -1;
-    if (seconds < 0 || read.tm_mday != given.tm_mday || read.tm_sec != given.tm_sec)
+    const int64_t read = read_time(text);
+    if (read < 0)
         return request_query_fault(error, field,
-                                   "expected a day (2026-01-31) or a time of UTC (2026-01-31T12:00:00Z)"
-                                   " from 1970 on, found \"%.40s\"",
+                                   "expected a day (2026-01-31) or a time (2026-01-31T12:00:00Z, 2026-01-31T12:00:00.5"
+                                   "%%2B02:00: a + is written %%2B) from 1970 on, found \"%.40s\"",
                                    text);
-    *out = (int64_t)seconds * 1000;
+    *out = read;
     return STATUS_OK;
 }
 

@@ -36,7 +36,7 @@ MUST_CHECK enum status answer_query_boolean(const struct request *request, const
  * NULL before; the caller owns it afterwards, also on failure. */
 MUST_CHECK enum status answer_tags(const struct request *request, json_t **out, struct error *error);
 
-/* Reads the query field `field`, a day or a time in UTC to the second, as milliseconds since 1970. */
+/* Reads the query field `field`, a day of UTC or a time of RFC 3339, as milliseconds since 1970. */
 MUST_CHECK enum status answer_time(const struct request *request, const char *field, int64_t fallback, int64_t *out,
                                    struct error *error);
 

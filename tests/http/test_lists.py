@@ -63,6 +63,9 @@ def test_fields_choose_what_items_have(service, lab, what):
     ("fields=", "/fields", "no field"), ("view=short", "/view", "summary"),
     ("sort=colour", "/sort", "must be one of -created, created"), ("created_from=yesterday", "/created_from", "a day"),
     ("created_to=2026-02-31", "/created_to", "a day"), ("created_to=2026-02-01x", "/created_to", "a day"),
+    ("created_to=2026-02-01T01:02:03", "/created_to", "a time"),
+    ("created_to=2026-02-01T01:02:03.5%2B24:00", "/created_to", "a time"),
+    ("created_to=2026-02-01T01:02:03.Z", "/created_to", "a time"),
     ("fields=id&view=summary", "/view", "fields"), ("colour=red", "/colour", ""),
     ("limit=1&limit=2", "/limit", "comes twice"), ("sort=created&sort=-created", "/sort", "comes twice")])
 def test_what_a_list_does_not_know_is_refused(service, lab, what, query, pointer, words):
@@ -261,4 +264,11 @@ def test_lists_are_cut_by_creation(service, lab, what):
     second = whole[-1]["created_at"][:19] + "Z"
     late = {item["id"] for item in items(service, f"/v1/{what}?limit=1000&created_from={second}")}
     early = {item["id"] for item in items(service, f"/v1/{what}?limit=1000&created_to={second}")}
+    own = whole[-1]["created_at"]  # with its milliseconds
+    other = (datetime.datetime.fromisoformat(own) + datetime.timedelta(hours=2)).isoformat(
+        timespec="milliseconds")[:23] + "%2B02:00"
+    for moment in (own, other):
+        since = items(service, f"/v1/{what}?limit=1000&created_from={moment}")
+        assert whole[-1]["id"] in {item["id"] for item in since}
+        assert whole[-1]["id"] not in {item["id"] for item in items(service, f"/v1/{what}?created_to={moment}")}
     assert whole[-1]["id"] in late and late | early == {item["id"] for item in whole} and not late & early
