@@ -7,6 +7,7 @@
 #include "inputs/node_files.h"
 #include "kinds/kind.h"
 #include "objects/objects_place.h"
+#include "schema/form.h"
 #include "schema/result_render.h"
 #include "json/written.h"
 
@@ -96,7 +97,11 @@ static const struct param fetch_params[] = {
      .fallback = "null",
      .nullable = true,
      .help = "Keys of a config.json that override the repository's, or replace a missing one"},
-    {.name = "tags", .type = PARAM_JSON, .offset = AT(tags), .fallback = "{}", .help = "Anything worth remembering"},
+    {.name = "tags",
+     .type = PARAM_JSON,
+     .offset = AT(tags),
+     .fallback = "{}",
+     .help = "Anything worth remembering; keys are not empty and have no colon"},
     {0},
 };
 
@@ -105,7 +110,9 @@ static const struct param fetch_params[] = {
 static enum status check_name(const char *name, const char *pointer, struct error *error)
 {
     if (form_name.fits(name) && strlen(name) <= STORE_NAME_GIVEN) return STATUS_OK;
-    return error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes without \"/\" and control characters",
+    return error_set_at(error, STATUS_INVALID, pointer,
+                        "must have 1 to %d bytes without \"/\" and control characters, and"
+                        " not be \".\" or \"..\"",
                         STORE_NAME_GIVEN);
 }
 
@@ -242,6 +249,8 @@ static enum status fetch_check(struct run_request *request, const void *filled, 
     if ((status = complete(request, params, trajectory, name, error)) != STATUS_OK) return status;
     if ((status = check_name(trajectory, "/params/trajectory", error)) != STATUS_OK) return status;
     if ((status = check_name(name, "/params/name", error)) != STATUS_OK) return status;
+    status = form_check_tags(json_object_get(request->params, "tags"), "/params/tags", error);
+    if (status != STATUS_OK) return status;
     if ((row = malloc(sizeof *row)) == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
     status = find_row(request->connection, params, trajectory, name, row, error);
     if (status == STATUS_OK && row->id.text[0] != '\0') status = run_request_uses_checkpoint(request, &row->id, error);

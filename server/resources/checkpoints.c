@@ -121,7 +121,7 @@ const struct param checkpoints_post_body[] = {
      .type = PARAM_JSON,
      .offset = offsetof(struct checkpoint_body, tags),
      .fallback = "{}",
-     .help = "Anything worth remembering"},
+     .help = "Anything worth remembering; keys are not empty and have no colon"},
     {0},
 };
 
@@ -324,6 +324,7 @@ enum status checkpoints_post(struct http_context *context, const struct request 
     status = answer_body(request, response, checkpoints_post_body, sizeof(struct checkpoint_body), &filled, error);
     const struct checkpoint_body *body = filled.params;
     if (status == STATUS_OK) status = check_source(&body->source, error);
+    if (status == STATUS_OK) status = form_check_tags(json_object_get(request->body, "tags"), "/tags", error);
     const bool fetched = status == STATUS_OK && is_remote(&body->source);
     if (fetched)
         status = post_fetch(context, request, body, &outcome, &document, error);
@@ -343,6 +344,7 @@ enum status checkpoints_patch(struct http_context *context, const struct request
     json_t *document = NULL, *changes = NULL;
     enum status status =
         answer_changes(request, response, checkpoints_patch_body, sizeof(struct checkpoint_body), &changes, error);
+    if (status == STATUS_OK) status = form_check_tags(json_object_get(changes, "tags"), "/tags", error);
     if (status == STATUS_OK)
         status = checkpoint_patch(application_connection(context), request_parameter(request, "checkpoint"), changes,
                                   &document, error);

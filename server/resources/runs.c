@@ -1,5 +1,6 @@
 #include "store/runs.h"
 
+#include "kinds/kind.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
@@ -9,6 +10,8 @@
 
 #include <stdio.h>
 #include <string.h>
+
+enum { KINDS_TEXT = 200 };
 
 struct run_body {
     int kind;
@@ -67,6 +70,17 @@ static enum status check_state(const char *state, struct error *error)
                                "must be one of queued, running, succeeded, failed, cancelled, found \"%.60s\"", state);
 }
 
+static enum status check_kind(const char *word, struct error *error)
+{
+    char known[KINDS_TEXT] = "";
+    if (word == NULL || kind_find(kinds, word) != NULL) return STATUS_OK;
+    for (const struct kind *const *kind = kinds; *kind != NULL; kind++) {
+        const size_t used = strlen(known);
+        (void)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", (*kind)->name);
+    }
+    return request_query_fault(error, "kind", "must be one of %s, found \"%.60s\"", known, word);
+}
+
 /* The result in a summary has only numbers, words and intervals (run_list). */
 static const struct list_field fields[] = {
     {"id", true},
@@ -109,6 +123,7 @@ enum status runs_list(struct http_context *context, const struct request *reques
     enum status status = answer_list_request(request, fields, &asked, error);
     filter.list = asked.filter;
     if (status == STATUS_OK) status = check_state(filter.state, error);
+    if (status == STATUS_OK) status = check_kind(filter.kind, error);
     if (status == STATUS_OK && !list_view_has(&asked.view, "result")) filter.result = RUN_RESULT_NONE;
     if (status == STATUS_OK && asked.view.summary) filter.result = RUN_RESULT_SUMMARY;
     if (status == STATUS_OK) status = run_list(application_connection(context), &filter, &asked.page, &document, error);

@@ -13,13 +13,14 @@ static bool is_name(const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
     while (!is_control(at) && *at != '/') at++;
-    return *at == '\0' && at != (const unsigned char *)text;
+    const bool dots = strcmp(text, ".") == 0 || strcmp(text, "..") == 0; /* clients remove them from an address */
+    return *at == '\0' && at != (const unsigned char *)text && !dots;
 }
 
 const struct param_form form_name = {
     .pattern = "^[^/\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+$",
     .fits = is_name,
-    .wanted = "must not contain \"/\" or control characters",
+    .wanted = "must not contain \"/\" or control characters, nor be \".\" or \"..\"",
 };
 
 /* The length of the word at `text`: letters, digits, ".", "_" and "-". */
@@ -41,3 +42,17 @@ const struct param_form form_label = {
     .fits = is_label,
     .wanted = "must be NAME=VALUE or NAME of letters, digits, \".\", \"_\" and \"-\"",
 };
+
+enum status form_check_tags(json_t *tags, const char *pointer, struct error *error)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(tags, key, value)
+    {
+        if (key[0] == '\0' || strchr(key, ':') != NULL)
+            return error_set_at(error, STATUS_INVALID, pointer,
+                                "the key \"%.60s\" of a tag is empty or has a colon: no list could be filtered by it",
+                                key);
+    }
+    return STATUS_OK;
+}

@@ -103,6 +103,20 @@ def test_patch_keeps_numbers_of_tags_as_a_post_does(service, name):
     assert service.request("PATCH", address, {"tags": None}).json["tags"] == {}
 
 
+def test_names_and_tags_that_no_address_reaches_are_refused(service, name):
+    source = {"path": str(models.write_llama(service.files / name))}
+    for bad, pointer in (({"name": "."}, "/name"), ({"trajectory": ".."}, "/trajectory"),
+                         ({"tags": {"a:b": 1}}, "/tags"), ({"tags": {"": 1}}, "/tags")):
+        answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "a", "source": source, **bad})
+        assert answer.status == 422 and answer.pointers == [pointer], answer.body
+    made = service.checkpoint(source["path"], name, "...", tags={"a": "b:c"})
+    for bad, pointer in (({"name": ".."}, "/name"), ({"tags": {"a:b": 1}}, "/tags")):
+        assert service.request("PATCH", f"/v1/checkpoints/{made['id']}", bad).pointers == [pointer]
+    fetched = service.post("/v1/checkpoints", {"trajectory": name, "name": "a", "source": {"repo": "some/model"},
+                                               "tags": {"a:b": 1}})
+    assert fetched.status == 422 and fetched.pointers == ["/tags"], fetched.body
+
+
 def test_delete_forgets(service, name):
     made = service.checkpoint(models.write_llama(service.files / name), name, "a")
     assert service.request("DELETE", f"/v1/checkpoints/{made['id']}").status == 204

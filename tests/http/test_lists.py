@@ -237,6 +237,11 @@ def test_names_sort_and_filter(service, lab, what, first, other):
     assert by_pages(service, f"/v1/{what}?name={other}") == [other]
 
 
+def test_an_unknown_kind_of_runs_is_refused(service):
+    answer = service.get("/v1/runs?kind=quantise")
+    assert answer.status == 422 and answer.pointers == ["/kind"] and "evaluate, quantize" in answer.json["detail"]
+
+
 @pytest.mark.parametrize("query,expected", [("step_from=2&step_to=6", {"step5"}), ("tag=phase:stable", {"step1"}),
                                             ("name=la*", {"last"}), ("tag=nothing", set())])
 def test_runs_are_filtered_by_what_they_read(service, lab, query, expected):

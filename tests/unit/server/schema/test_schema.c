@@ -284,8 +284,9 @@ static void test_bounds_are_held_exactly(void **state)
 
 static void test_names_have_no_control_characters(void **state)
 {
-    static const char *const good[] = {"a", "step 1", "\u00a0", "\u2027", "\u00e9", "\U0001f600"};
-    static const char *const bad[] = {"", "a/b", "\n", "a\x7f", "\xc2\x80", "a\xc2\x9f", "\u2028", "b\u2029"};
+    static const char *const good[] = {"a", "step 1", "...", ".a", "\u00a0", "\u2027", "\u00e9", "\U0001f600"};
+    static const char *const bad[] = {"",          "a/b",    "\n",      "a\x7f", "\xc2\x80",
+                                      "a\xc2\x9f", "\u2028", "b\u2029", ".",     ".."};
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) assert_true(form_name.fits(good[i]));
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) assert_false(form_name.fits(bad[i]));
