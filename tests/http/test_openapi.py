@@ -25,8 +25,8 @@ def resolved(node):
 
 
 def test_every_route_is_described_and_nothing_else():
-    """And every query field of it: what is not in the table is refused. One that is a list may come several times, which
-    the table marks with a "+"."""
+    """And every query field of it: what is not in the table is refused. One that is a list may come several
+    times, which the table marks with a "+"."""
     routes = subprocess.run([BINARY, "routes"], check=True, capture_output=True, text=True).stdout.splitlines()
     described = {}
     for path, item in OPENAPI["paths"].items():
