@@ -240,6 +240,19 @@ static enum MHD_Result begin_other_method(struct exchange *exchange, const struc
     return refuse_row(exchange, body, PROBLEM_METHOD_NOT_ALLOWED, error);
 }
 
+/* A method that no address has gets the methods of its own; where there is nothing, those of all. */
+static void allow_of_unknown(struct exchange *exchange)
+{
+    const struct http_options *options = &exchange->server->options;
+    char allow[96] = "";
+    enum route_match match;
+    struct error unused;
+    const enum status status = router_find(options->routes, options->route_count, &exchange->request, &match,
+                                           &exchange->route, allow, sizeof allow, &unused);
+    const bool found = status == STATUS_OK && match == ROUTE_METHOD;
+    answer_header(exchange, "Allow", found ? allow : "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+}
+
 /* True: it asks too often, and *result is what became of the refusal. Probes are never refused. */
 static bool limit_rate(struct exchange *exchange, const struct lint_body *body, enum MHD_Result *result)
 {
@@ -317,8 +330,7 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     reaper_deadline(server->reaper, exchange->entry, server->options.limits.body_milliseconds);
     enum problem_id problem = check_head(exchange, method, version, &body, &error);
     request_fill(exchange, method);
-    if (problem == PROBLEM_METHOD_UNKNOWN)
-        answer_header(exchange, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    if (problem == PROBLEM_METHOD_UNKNOWN) allow_of_unknown(exchange);
     if (problem != PROBLEM_NONE) return refuse_row(exchange, &body, problem, &error);
     client_identify(exchange);
     enum status status = router_find(server->options.routes, server->options.route_count, &exchange->request, &match,

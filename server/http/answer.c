@@ -144,6 +144,13 @@ static void add_cors(struct exchange *exchange)
     add_known(exchange, "Access-Control-Max-Age", cors.max_age);
 }
 
+static bool has_header(const struct response *response, const char *name)
+{
+    size_t i = 0;
+    while (i < response->header_count && strcmp(response->headers[i].name, name) != 0) i++;
+    return i < response->header_count;
+}
+
 static void add_headers(struct exchange *exchange)
 {
     const struct response *response = &exchange->response;
@@ -158,7 +165,8 @@ static void add_headers(struct exchange *exchange)
         add(exchange, "ETag", text);
     }
     if (response->gzip) add(exchange, "Content-Encoding", "gzip");
-    if (response->vary) add(exchange, "Vary", "Accept, Accept-Encoding");
+    if (response->vary)
+        add(exchange, "Vary", has_header(response, "Vary") ? "Accept-Encoding" : "Accept, Accept-Encoding");
     add_cors(exchange);
     if (response->kind == RESPONSE_STREAM) add(exchange, "X-Accel-Buffering", "no");
     add(exchange, "Cache-Control", cache_control(response));

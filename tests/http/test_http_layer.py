@@ -68,6 +68,7 @@ def test_other_method_is_405_with_allow(server):
     answer = server.request("PUT", "/v1/echo/a")
     problem(answer, 405, "method_not_allowed")
     assert answer[1]["Allow"] == "GET, HEAD, DELETE, OPTIONS"
+    assert server.request("TRACE", "/v1/echo/a")[1]["Allow"] == "GET, HEAD, DELETE, OPTIONS"
     status, headers, _ = server.request("OPTIONS", "/v1/echo/a")
     assert status == 204 and headers["Allow"] == "GET, HEAD, DELETE, OPTIONS"
     assert server.request("POST", "/", {})[0] == 405

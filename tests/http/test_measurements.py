@@ -154,6 +154,10 @@ def test_forms_agree(service, measured):
     rows = rows_of(service)
     answer = service.get("/v1/measurements?trajectory=table", {"Accept": "text/csv"})
     assert answer.headers.get_content_type() == "text/csv"
+    for accept in ("text/csv", "application/json", "application/x-ndjson"):
+        varies = service.get("/v1/measurements?trajectory=table", {"Accept": accept}).headers.get_all("Vary")
+        named = [word.strip() for value in varies for word in value.split(",")]
+        assert "Accept" in named and len(named) == len(set(named)), named
     table = list(csv.DictReader(io.StringIO(answer.body.decode())))
     assert list(table[0]) == list(rows[0]) and len(table) == len(rows)
     for text, row in zip(table, rows):
