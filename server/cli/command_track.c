@@ -3,6 +3,7 @@
 #include "track/track.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -86,8 +87,15 @@ static int track_run(const struct options *options)
 {
     struct verb verb = {.options = options, .name = "track"};
     struct error error;
+    char known[100] = "";
     int64_t every;
     const struct exporter *exporter = options->word_count > 0 ? exporter_find(options->words[0]) : NULL;
+    for (const char *const *name = exporter_names; *name != NULL; name++) {
+        const size_t used = strlen(known);
+        (void)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", *name);
+    }
+    if (options->word_count > 0 && exporter == NULL)
+        return verb_usage(&verb, "no tracker is named \"%.60s\"; there are %s", options->words[0], known);
     if (exporter == NULL || options->word_count != 2)
         return verb_usage(&verb, "expected a tracker and where it is; see deltaq track --help");
     if (options_integer(options, "--every", 1, 86400, &every, &error) != STATUS_OK)

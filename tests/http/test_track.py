@@ -51,6 +51,11 @@ def track(service, *words, **more):
                           env=environment, **more)
 
 
+def test_an_unknown_tracker_is_named_beside_the_known_ones(service, tmp_path):
+    done = track(service, "nope", tmp_path / "x")
+    assert done.returncode == 2 and "\"nope\"" in done.stderr and "ndjson, tensorboard, mlflow" in done.stderr
+
+
 def wanted(service):
     """{SERIES: {METRIC: [[STEP, VALUE]…]}} by step, of the table."""
     found = {}
