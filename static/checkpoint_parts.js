@@ -11,6 +11,7 @@ import { failure } from "./notice.js";
 import { compareLink } from "./pins.js";
 import { checkpointLink, runLink } from "./router.js";
 import { runForm } from "./run_form.js";
+import { methodOf } from "./runs.js";
 import { dataTable, facts, numberColumn } from "./table.js";
 import { orderKept, sortedBy } from "./view.js";
 import { calibrationIn, evaluationIn } from "./words.js";
@@ -128,7 +129,7 @@ function measuredBy(run, text) {
 export function measuredSection(runs) {
   const told = runs.map((run) => ({
     run,
-    method: run.params?.method ? methodIn(run.params.method) : "",
+    method: methodOf(run),
     evaluation: evaluationIn(run),
     calibration: calibrationIn(run),
   }));
@@ -187,8 +188,7 @@ export function besideSection({ pairs, around, paired, checkpoint }) {
   });
   if (!rows.length) return null;
   const value = (row, other, number) => (isNumber(number) ? measuredBy(other, row.figure.show(number)) : "–");
-  const method = ({ run: { params, kind } }) =>
-    h("span", { class: "muted" }, params?.method ? methodIn(params.method) : kind);
+  const method = ({ run }) => h("span", { class: "muted" }, methodOf(run) || run.kind);
   const change = (row) => relativeChange(row.value, row.earlier);
   const name = (one) => (one ? one.name : "–");
   const columns = [

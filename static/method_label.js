@@ -44,9 +44,11 @@ function overridesIn(list) {
   return `overrides ${shown}${left > 0 ? `; ${left} more` : ""}`;
 }
 
-/* A method of a run or, with what it gives alone, of a request; null is full precision. */
+/* A method of a run or, with what it gives alone, of a request; null is full precision. That of a kind which quantizes
+ * nothing is a name already ("lanczos"). */
 export function methodIn(given) {
   if (!given) return "full precision";
+  if (typeof given === "string") return given;
   const { name, recipe, bits = FIXED_BITS[name], group_size: group, overrides } = given;
   const defaults = DEFAULTS[name] ?? {}, known = [...Object.keys(defaults), ...Object.keys(given)];
   const differs = ([field, value]) => value !== undefined && value !== null && !TOLD.has(field)

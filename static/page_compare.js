@@ -5,11 +5,11 @@ import { layerSection } from "./checkpoint_parts.js";
 import { command, curl, fill, h } from "./dom.js";
 import { compact, integer, isNumber, percentNumber, relativeChange, scientific } from "./format.js";
 import { beside, costliest, numbersOf } from "./measurements.js";
-import { methodIn } from "./method_label.js";
 import { loading } from "./notice.js";
 import { comparisons, runsOf } from "./page_checkpoint.js";
 import { compareLink } from "./pins.js";
 import { checkpointLink, curvesLink, runLink } from "./router.js";
+import { methodOf } from "./runs.js";
 import { dataTable, numberColumn } from "./table.js";
 import { sortedBy } from "./view.js";
 import { evaluationIn } from "./words.js";
@@ -64,7 +64,7 @@ function columns(a, b) {
 
 function rowsOf(pairs, paired) {
   return pairs.filter(({ before }) => before).flatMap(({ run, before }) => {
-    const evaluation = evaluationIn(run), method = run.params?.method ? methodIn(run.params.method) : run.kind;
+    const evaluation = evaluationIn(run), method = methodOf(run) || run.kind;
     return numbersOf(run).map((number) => {
       const earlier = before.result[number.figure.name];
       return {
@@ -120,9 +120,8 @@ function tokensLine(pairs) {
   const kept = ({ params }) => params?.per_token === true;
   const found = pairs.filter(({ run, before }) => before && kept(run) && kept(before));
   if (!found.length) return null;
-  const words = (run) => (run.params.method ? methodIn(run.params.method) : run.kind);
   const links = found.map(({ run, before }, index) => [
-    index ? ", " : "", h("a", { href: runLink(run.id, before.id), class: "worst-tokens" }, words(run)),
+    index ? ", " : "", h("a", { href: runLink(run.id, before.id), class: "worst-tokens" }, methodOf(run) || run.kind),
   ]);
   return h("p", {}, "Which tokens lost most in B against A, in their text: ", links, ".");
 }

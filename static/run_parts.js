@@ -86,10 +86,11 @@ const SECTIONS = [
 ];
 
 /* Where the checkpoints of a training run went; null for other runs. */
-function registered({ kind, params: given, result: found }) {
+function registered(run) {
+  const { kind, params: given, result: found } = run;
   if (kind !== "train" || !Array.isArray(found.checkpoints) || !given?.trajectory) return null;
   const words = `${plural(found.checkpoints.length, "checkpoint")} registered in `;
-  return h("p", {}, words, trajectoryLink(given.trajectory));
+  return h("p", {}, words, trajectoryLink(run, given.trajectory));
 }
 
 export function result(run, signal) {

@@ -33,8 +33,11 @@ export function subject(run) {
   return String(given.name ?? "");
 }
 
-export function methodOf(run) {
-  return run.params?.method ? methodIn(run.params.method) : "";
+/* How a run does it, or along what: a direction is made by a quantizer. */
+export function methodOf({ params }) {
+  const along = params?.direction?.method;
+  return [params?.method ? methodIn(params.method) : "", along ? `along ${methodIn(along)}` : ""]
+    .filter(Boolean).join(" ");
 }
 
 /* The run's subject and method as a link. `more`: words that stand below. */

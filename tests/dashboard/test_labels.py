@@ -3,6 +3,7 @@
 import contract
 import pytest
 import stand_in
+import stand_in_geometry
 from looks import check_looks
 
 
@@ -80,6 +81,30 @@ def test_the_defaults_are_those_of_the_interface(visit):
     found = visit("#/runs").run("import('/method_label.js').then(({DEFAULTS}) => Object.fromEntries("
                                 "Object.entries(DEFAULTS).map(([name, own]) => [name, Object.entries(own)])))")
     assert found == expected
+
+
+def test_a_sharpness_run_is_called_by_its_method_and_direction(world, visit):
+    """Its method is a name, and no quantizer's options."""
+    sharp = stand_in_geometry.sharpness(world, world.checkpoints[-1], 38.0, 1200.0)
+    words = "sharpness decay-3M/step-1953 lanczos along gptq 3-bit g128"
+    page = visit("#/runs?kind=sharpness")
+    assert titles(page) == [words]
+    page = visit(f"#/runs/{sharp['id']}")
+    assert page.run("document.querySelector('h1').innerText.replace(/\\s+/g, ' ').trim()").lower() == words.lower()
+    page = visit(f"#/checkpoints/{sharp['params']['checkpoint']}")
+    rows = page.run("[...document.querySelectorAll('table.measured tbody tr')].map(row => row.innerText)")
+    assert any("lanczos along gptq 3-bit g128" in row for row in rows)
+    world.add_run("sharpness", {**sharp["params"], "method": "power", "direction": None}, "queued")
+    assert titles(visit("#/runs?state=queued")) == ["sharpness decay-3M/step-1953 power"]
+
+
+def test_a_training_run_leads_to_the_trajectory_of_its_checkpoints(world, visit):
+    trained = world.add_run("train", {"trajectory": "constant", "dataset": "perl-manual"}, "succeeded")
+    trained["result"] = {"checkpoints": ["c1", "c2"], "validation_loss": 2.25, "final_loss": 2.5}
+    page = visit(f"#/runs/{trained['id']}")
+    page.wait("document.querySelector('section[aria-label=Result] p a')?.innerText === 'constant'")
+    assert "2 checkpoints registered in constant" in page.run("document.querySelector('main').innerText")
+    assert not any("undefined" in url for url in page.requests)
 
 
 # --- Lists ------------------------------------------------------------------------------------------------------------
