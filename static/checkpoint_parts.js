@@ -5,7 +5,7 @@ import { bytes, integer, isNumber, loss, percent, percentNumber, relativeChange,
 import { BLOCK_COLUMNS } from "./integrity.js";
 import { heatFigure } from "./layers.js";
 import { drawing } from "./look.js";
-import { attributionOf, finished, layerChanges, numbersOf, questionOf, unitChanges } from "./measurements.js";
+import { apartFrom, attributionOf, finished, layerChanges, numbersOf, questionOf, unitChanges } from "./measurements.js";
 import { methodIn } from "./method_label.js";
 import { failure } from "./notice.js";
 import { compareLink } from "./pins.js";
@@ -63,7 +63,8 @@ function otherLine(other, run) {
 
 function attributionLine(attribution, run) {
   if (attribution) {
-    return h("li", {}, h("a", { href: runLink(attribution.id) }, "Its attribution"),
+    const apart = apartFrom(attribution, run);
+    return h("li", {}, h("a", { href: runLink(attribution.id) }, `Its attribution${apart ? ` (${apart})` : ""}`),
       " names the layers to keep at more bits.");
   }
   return run ? h("li", {}, "Attribute it: which layers cost what, and where more bits pay.") : null;
@@ -98,7 +99,7 @@ export function whatToDoSection({ checkpoint, runs, around, run, best, other, da
   const advice = [
     best ? bestLine(best, checkpoint) : null,
     other ? otherLine(other, run) : null,
-    attributionLine(attributionOf(runs), run),
+    attributionLine(attributionOf(runs, run), run),
     tokensLine(runs),
     run ? null : h("li", {}, "Quantize it: what each method costs here."),
     health ? null : h("li", {}, "Its weights were not read yet: read them to see whether they are sound."),
@@ -179,8 +180,8 @@ function differenceCell({ figure, found }) {
   return [figure.gap(found.difference), " ", h("span", { class: "interval" }, interval)];
 }
 
-/* The same questions, answered for the checkpoints before and after. */
-export function besideSection({ pairs, around, paired, checkpoint }) {
+/* The same questions, answered for the checkpoints before and after. `note`: words below the table. */
+export function besideSection({ pairs, around, paired, checkpoint, note }) {
   const shared = pairs.filter(({ before, after }) => before || after);
   const rows = shared.flatMap((pair) => {
     const evaluation = evaluationIn(pair.run);
@@ -212,7 +213,7 @@ export function besideSection({ pairs, around, paired, checkpoint }) {
   return h("section", { "aria-label": "Neighbours" }, h("h2", {}, "Beside its neighbours"), dataTable({
     caption: "Beside its neighbours", className: "layers beside", sortable: true, rows, columns,
     ...sortedBy("beside", columns),
-  }));
+  }), note ? h("p", { class: "muted caption" }, note) : null);
 }
 
 function changesTable(caption, what, rows) {
@@ -232,24 +233,24 @@ function changesTable(caption, what, rows) {
  * errors of layers. */
 export function layerSection({ runs, around, pairs }, run, signal) {
   if (!around.before) return null;
-  const attribution = attributionOf(runs);
+  const attribution = attributionOf(runs, run), apart = attribution ? apartFrom(attribution, run) : "";
   const other = attribution && finished(around.before.runs).find((one) => questionOf(one) === questionOf(attribution));
   const units = other ? unitChanges(attribution, other) : [];
   const errors = run ? layerChanges(run, pairs.find((pair) => pair.run.id === run.id)?.before) : [];
-  const part = (rows, id, what, words) => {
+  const part = (rows, id, what, words, how = "") => {
     if (!rows.length) return null;
     if (rows.every((row) => row.change === 0)) return h("p", { class: "muted" }, `${what}: the same in every layer.`);
     const look = { name: `change of ${words}`, unit: "points", signed: true, valueOf: (row) => 100 * row.change };
     const fits = heatFigure(rows, look, { ink: { heat: [], signed: [] }, narrow: false }) !== null;
     const text = `change of ${words} by layer; the table below has the values`;
     return [
-      h("h3", {}, `${what} by layer`),
+      h("h3", {}, `${what} by layer${how ? `, ${how}` : ""}`),
       fits ? drawing(id, text, (paint) => heatFigure(rows, look, paint), signal).node : null,
       h("details", {}, h("summary", {}, "As a table"), changesTable(what, what, rows)),
     ];
   };
   const parts = [
-    part(units, "unit-changes", "ΔQL alone", "ΔQL of each unit alone"),
+    part(units, "unit-changes", "ΔQL alone", "ΔQL of each unit alone", apart),
     part(errors, "layer-changes", "Relative error", "the relative error"),
   ].filter(Boolean);
   if (!parts.length) return null;

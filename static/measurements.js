@@ -1,7 +1,9 @@
 /* measurements.js: the numbers that the runs of a checkpoint found, each with what it was measured on, and the same
  * numbers of its neighbours. Pure functions of runs. */
 import { isNumber } from "./format.js";
+import { methodIn } from "./method_label.js";
 import { figuresOf } from "./metrics.js";
+import { evaluationIn } from "./words.js";
 
 /* Text that is equal for equal values, whatever the order of fields. */
 function canonical(value) {
@@ -74,13 +76,44 @@ function changesOf(rows, earlier, valueOf) {
     .map((row) => ({ ...row, change: row.here - row.before }));
 }
 
+/* Pairs of which the two runs may be compared sequence by sequence: {run, before}. */
+export function pairable(pairs) {
+  return pairs.filter(({ run, before }) => before && ["quantize", "evaluate"].includes(run.kind));
+}
+
 /* The quantization that costs most here, of those on the evaluation that most runs share; null when nothing was
  * quantized. */
 export function costliest(runs) {
   const quantized = finished(runs).filter((run) => run.kind === "quantize" && isNumber(run.result.delta));
-  return quantized.reduce((most, run) => (most === null || run.result.delta > most.result.delta ? run : most), null);
+  const of = ({ result }) => result.protocol_id ?? "", own = (name) => quantized.filter((run) => of(run) === name);
+  const protocols = [...new Set(quantized.map(of))].map(own);
+  /* Of two that as many runs share, the one of more sequences: it knows more. */
+  const sequences = ([{ result }]) => result.sequences ?? 0;
+  const [shared = []] = protocols.sort((a, b) => b.length - a.length || sequences(b) - sequences(a));
+  return shared.reduce((most, run) => (most === null || run.result.delta > most.result.delta ? run : most), null);
 }
 
-export function attributionOf(runs) {
-  return finished(runs).find((run) => run.kind === "attribution" && run.result.units?.length) ?? null;
+function sameMethod(run, other) {
+  return methodIn(run.params?.method) === methodIn(other.params?.method);
+}
+
+function sameProtocol({ result: { protocol_id: one } }, { result: { protocol_id: other } }) {
+  return !one || !other || one === other;
+}
+
+/* The newest attribution of the method and the protocol of `run`, else of the method, else of any; null without one. */
+export function attributionOf(runs, run) {
+  const known = finished(runs).filter((one) => one.kind === "attribution" && one.result.units?.length);
+  const alike = run ? known.filter((one) => sameMethod(one, run)) : [];
+  return alike.find((one) => sameProtocol(one, run)) ?? alike[0] ?? known[0] ?? null;
+}
+
+/* What an attribution was measured with where that is not what `run` was: "rtn 3-bit", "rtn 3-bit on text, 8 sequences",
+ * "on text, 8 sequences"; empty where it is. */
+export function apartFrom(attribution, run) {
+  if (!run) return methodIn(attribution.params?.method);
+  const evaluation = sameProtocol(attribution, run) ? "" : evaluationIn(attribution);
+  return [
+    sameMethod(attribution, run) ? "" : methodIn(attribution.params?.method), evaluation ? `on ${evaluation}` : "",
+  ].filter(Boolean).join(" ");
 }

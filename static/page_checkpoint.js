@@ -8,7 +8,7 @@ import { command, curl, fill, h } from "./dom.js";
 import { ago, bytes, compact, integer, scalar, scientific, time } from "./format.js";
 import { gatesOf, gatesSection } from "./gates.js";
 import { badges } from "./integrity.js";
-import { beside, costliest, finished } from "./measurements.js";
+import { beside, costliest, finished, pairable } from "./measurements.js";
 import { loading } from "./notice.js";
 import { pinButton } from "./pins.js";
 import { checkpointLink, curvesLink } from "./router.js";
@@ -18,7 +18,7 @@ import { bestOf, cheaper, placeOf, reasons } from "./verdict.js";
 
 const MOST_RUNS = 400; /* of one checkpoint */
 const MOST_POINTS = 300; /* of a curve, of which the extremes and this checkpoint's place are needed */
-const PAIRS = 12; /* comparisons in pairs that are asked for at once */
+const MOST_PAIRS = 48; /* comparisons that a page asks for; a browser has six under way at a time */
 
 export async function runsOf(id, signal) {
   const { items } = await list(query("/v1/runs", { checkpoint: id, limit: 100 }), signal, MOST_RUNS);
@@ -42,13 +42,20 @@ async function neighbours(own, signal) {
   return { before, after, flags: points[place]?.flags ?? [], read: (points[place]?.not_finite ?? null) !== null };
 }
 
-/* Paired differences to the checkpoint before, by the id of the own run; runs that cannot be paired have none. */
-export async function comparisons(pairs, signal) {
-  const pairable = pairs.filter(({ run, before }) => before && ["quantize", "evaluate"].includes(run.kind));
-  const asked = pairable.slice(0, PAIRS);
+/* Paired differences to the checkpoint before, by the id of the own run; runs that cannot be paired have none. Of too
+ * many `first`, of which the page speaks, is asked for before the others. */
+export async function comparisons(pairs, first, signal) {
+  const last = ({ run }) => Number(run.id !== first?.id);
+  const asked = pairable(pairs).sort((a, b) => last(a) - last(b)).slice(0, MOST_PAIRS);
   const compare = ({ run, before }) => get(query("/v1/compare", { a: before.id, b: run.id }), signal).catch(() => null);
   const answers = await Promise.all(asked.map(compare));
   return new Map(asked.map(({ run }, index) => [run.id, answers[index]]));
+}
+
+/* That not all pairs were compared, in words; empty when all were. */
+export function notCompared(pairs, paired) {
+  const all = pairable(pairs).length, left = all - paired.size;
+  return left ? `Of ${integer(all)} pairs of runs ${integer(left)} were not compared by sequence.` : "";
 }
 
 function origin(checkpoint) {
@@ -113,7 +120,8 @@ async function read(id, signal) {
   ]);
   const pairs = beside(runs, around.before?.runs ?? [], around.after?.runs ?? []);
   const [health, paired] = await Promise.all([
-    around.read ? get(`${at("checkpoints", checkpoint.id)}/health`, signal) : null, comparisons(pairs, signal),
+    around.read ? get(`${at("checkpoints", checkpoint.id)}/health`, signal) : null,
+    comparisons(pairs, costliest(runs), signal),
   ]);
   return { checkpoint, runs, around, deltas, losses, health, datasets: datasets.items, gates, pairs, paired };
 }
@@ -145,7 +153,7 @@ export async function showCheckpoint({ root, parameters, signal }) {
     whatToDoSection({
       ...known, run, best: run ? bestOf(run, known.losses) : null, other: run ? cheaper(run, runs) : null, signal,
     }),
-    measuredSection(finished(runs)), besideSection(known), layerSection(known, run, signal),
+    measuredSection(finished(runs)), besideSection({ ...known, note: notCompared(known.pairs, known.paired) }), layerSection(known, run, signal),
     healthSection(known), tensorsSection(checkpoint, signal), copies(checkpoint),
   );
 }

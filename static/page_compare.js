@@ -6,7 +6,7 @@ import { command, curl, fill, h } from "./dom.js";
 import { compact, integer, isNumber, percentNumber, relativeChange, scientific } from "./format.js";
 import { beside, costliest, numbersOf } from "./measurements.js";
 import { loading } from "./notice.js";
-import { comparisons, runsOf } from "./page_checkpoint.js";
+import { comparisons, notCompared, runsOf } from "./page_checkpoint.js";
 import { compareLink } from "./pins.js";
 import { checkpointLink, curvesLink, runLink } from "./router.js";
 import { methodOf } from "./runs.js";
@@ -141,11 +141,12 @@ export async function showCompare({ root, query: search, signal }) {
   if (ids.some((id) => !id)) return fill(root, unchosen());
   const [a, b] = await Promise.all(ids.map((id) => get(at("checkpoints", id), signal)));
   const [earlier, own] = await Promise.all([a, b].map((one) => runsOf(one.id, signal)));
-  const pairs = beside(own, earlier, []), paired = await comparisons(pairs, signal);
+  const pairs = beside(own, earlier, []);
+  const run = costliest(own.filter((one) => pairs.some((pair) => pair.run.id === one.id && pair.before)));
+  const paired = await comparisons(pairs, run, signal);
   const rows = rowsOf(pairs, paired);
   if (signal.aborted) return null;
   document.title = `${a.name} and ${b.name} · deltaq`;
-  const run = costliest(own.filter((one) => pairs.some((pair) => pair.run.id === one.id && pair.before)));
   const shown = columns(a, b);
   const measured = {
     caption: "What was measured of both", className: "layers measured", sortable: true, columns: shown,
@@ -155,7 +156,8 @@ export async function showCompare({ root, query: search, signal }) {
     rows.length ? dataTable({ ...measured, rows, ...sortedBy("sort", shown) }) : apart(a, b, own, earlier),
     h("p", { class: "muted caption" },
       "Intervals of pairs compare the same sequences in both runs, so what makes a sequence hard drops out. "
-      + "Runs without the losses of their sequences, or of other kinds, are not paired."),
+      + "Runs without the losses of their sequences, or of other kinds, are not paired. "
+      + notCompared(pairs, paired)),
     tokensLine(pairs),
     layerSection({ runs: own, around: { before: { name: a.name, runs: earlier } }, pairs }, run, signal),
     copies(pairs, paired));

@@ -4,7 +4,7 @@ import { FLAGS } from "./integrity.js";
 import {
   integer, isNumber, loss, percent, percentInterval, percentNumber, points, pointsInterval, relativeChange, scientific,
 } from "./format.js";
-import { attributionOf, finished, layerChanges, questionOf } from "./measurements.js";
+import { apartFrom, attributionOf, finished, layerChanges, questionOf } from "./measurements.js";
 import { methodIn } from "./method_label.js";
 import { metric } from "./metrics.js";
 
@@ -96,12 +96,14 @@ function layers(run, before) {
     + (risen ? ` ${risen.name} rose most, from ${percent(risen.before)}.` : "");
 }
 
-function units(attribution) {
+function units(attribution, run) {
   if (!attribution) return null;
   const known = attribution.result.units.filter((unit) => isNumber(unit.alone.delta));
   const worst = known.sort((a, b) => b.alone.delta - a.alone.delta).slice(0, NAMED);
   const named = worst.map((unit) => `${unit.name} (ΔQL ${percent(unit.alone.delta)})`);
-  return named.length ? `Quantized alone, these cost most: ${named.join(", ")}.` : null;
+  if (!named.length) return null;
+  const apart = apartFrom(attribution, run), at = apart.startsWith("on ") ? `O${apart.slice(1)}` : `At ${apart}`;
+  return `${apart ? `${at}, quantized` : "Quantized"} alone, these cost most: ${named.join(", ")}.`;
 }
 
 /* Sentences; the first says how bad it is. `before`: {name, checkpoint, run, runs} of the checkpoint before, or
@@ -115,7 +117,7 @@ export function reasons({ run, checkpoint, place, before, comparison, runs, flag
     `ΔQL is ${percent(delta)}${interval} with ${methodIn(run.params.method)} on ${evaluation}${ranked}.`,
     ...(flags ?? []).map((flag) => `Integrity: it ${FLAGS[flag]?.[1] ?? flag}.`),
     since(run, before?.run ? before : null, comparison), rates(checkpoint, before), losses(run, before),
-    curvature(runs, before), layers(run, before), units(attributionOf(runs)),
+    curvature(runs, before), layers(run, before), units(attributionOf(runs, run), run),
   ].filter(Boolean);
 }
 

@@ -149,7 +149,28 @@ def test_attributions_of_neighbours_are_compared_by_layer(world, visit):
     changes = page.run("document.querySelector('#unit-changes').data[0].z.map(row => [...row])")
     first = world.runs[-2]["result"]["units"][0]["alone"]["delta"]
     assert changes[0][0] == pytest.approx(100 * first)  # twice as much as before
-    assert "Quantized alone, these cost most" in page.run(WHY)
+    assert "At gptq 4-bit g128, quantized alone, these cost most" in page.run(WHY)  # that is of gptq 3-bit
+    assert "Its attribution (gptq 4-bit g128) names" in page.run("document.querySelector('main').innerText")
+    assert "ΔQL alone by layer, gptq 4-bit g128" in page.run("document.querySelector('main').innerText")
+
+
+def test_of_many_runs_the_costliest_is_compared_and_the_rest_is_told(world, visit):
+    """The one of which the page speaks is the oldest: the others come before it in the list."""
+    costliest = next(run for run in world.runs
+                     if run["params"].get("checkpoint") == "c7" and run["params"]["method"]["bits"] == 3)
+    for size in range(50):
+        for checkpoint in ("c6", "c7"):
+            params = {**costliest["params"], "checkpoint": checkpoint,
+                      "method": {"name": "rtn", "bits": 4, "group_size": 8 * (size + 1)}}
+            run = world.add_run("quantize", params, "succeeded")
+            run["result"] = {**costliest["result"], "delta": 0.001}
+    page = visit("#/checkpoints/c7")
+    assert "95 % paired" in page.wait(WHY)
+    note = "Of 52 pairs of runs 4 were not compared by sequence."
+    assert note in page.run("document.querySelector('section[aria-label=Neighbours]').innerText")
+    page = visit("#/compare?a=c6&b=c7")
+    page.wait("document.querySelector('table.measured') !== null")
+    assert note in page.run("document.querySelector('main').innerText")
 
 
 def test_a_run_is_posted_with_the_defaults_left_to_the_server(world, visit):

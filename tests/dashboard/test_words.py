@@ -88,3 +88,41 @@ def test_series_of_which_only_some_have_a_dataset_keep_names_apart(call):
     across = [{"label": "rtn 4-bit", "dataset_x": "text"}, {"label": "rtn 4-bit"}]
     assert not any("undefined" in name for name in call(
         "scatter", "module.groupsOf(answer, null).map(group => group.label)", answer={"series": across, "points": []}))
+
+
+# --- Runs of a checkpoint ---------------------------------------------------------------------------------------------
+def test_the_costliest_quantization_is_of_the_evaluation_that_most_runs_share(call):
+    found = "module.costliest(runs)?.id ?? null"
+    many = [quantized("small", 0.01, 4.15, sequences=129), quantized("large", 0.05, 2.15, sequences=129)]
+    few = [quantized("wild", 0.9, 2.15, protocol="q", sequences=1)]
+    assert call("measurements", found, runs=[*few, *many]) == "large"
+    tied = [*few, quantized("tame", 0.2, 3.15, protocol="q", sequences=1)]
+    assert call("measurements", found, runs=[*tied, *many]) == "large"  # of as many runs, that of more sequences
+    assert call("measurements", found, runs=[]) is None
+    assert call("measurements", found, runs=[{**many[0], "state": "failed", "result": None}]) is None
+
+
+def attribution(identity, bits, protocol):
+    return {"id": identity, "kind": "attribution", "state": "succeeded",
+            "params": {"method": {"name": "rtn", "bits": bits},
+                       "evaluation": {"dataset": "text", "sequence_length": 64, "max_sequences": 8}},
+            "result": {"protocol_id": protocol, "units": [{"name": "mlp", "alone": {"delta": 0.02}}]}}
+
+
+def test_an_attribution_of_another_method_or_evaluation_says_so(call):
+    run = quantized("own", 0.05, 4.15)
+    known = [attribution("three", 3, "p"), attribution("elsewhere", 4, "q"), attribution("same", 4, "p")]
+    found = "((one) => [one.id, module.apartFrom(one, run)])(module.attributionOf(runs, run))"
+    assert call("measurements", found, run=run, runs=known) == ["same", ""]
+    assert call("measurements", found, run=run, runs=known[:2]) == ["elsewhere", "on text, at most 8 sequences of 64 "
+                                                                    "tokens"]
+    assert call("measurements", found, run=run, runs=known[:1]) == ["three", "rtn 3-bit"]
+
+    def sentence(runs):
+        given = {"run": run, "checkpoint": {}, "place": None, "before": None, "comparison": None, "runs": runs,
+                 "flags": [], "evaluation": "text"}
+        return call("verdict", "module.reasons(given)", given=given)[-1]
+
+    assert sentence(known) == "Quantized alone, these cost most: mlp (ΔQL 2.00 %)."
+    assert sentence(known[:2]).startswith("On text, at most 8 sequences of 64 tokens, quantized alone, these cost most")
+    assert sentence(known[:1]).startswith("At rtn 3-bit, quantized alone, these cost most")
