@@ -15,35 +15,40 @@ import { integer, isNumber, plural } from "./format.js";
 import { flagsOf, integrityPanel, loadIntegrity, notRead } from "./integrity.js";
 import { markOf, queued, running, watch } from "./live.js";
 import { inOrder, metric as metricOf } from "./metrics.js";
-import { failure, loading, sweepCommand } from "./notice.js";
+import { failure, loading, problem, sweepCommand } from "./notice.js";
 import { COLOURS, colourIndex } from "./palette.js";
 import { sentence } from "./paper.js";
+import { leftOut, selection } from "./picker.js";
 import { fileName, keepDrawn, plotly } from "./plot.js";
 import { bounded, provenance } from "./provenance.js";
-import { amend, checkpointLink, link } from "./router.js";
-import { runningSection } from "./runs.js";
+import { amend, checkpointLink, link, runLink } from "./router.js";
+import { badge, runningSection, subject } from "./runs.js";
 import { saveGroup } from "./saving.js";
 import { fullName, seriesColours } from "./series.js";
 import { MOST_POINTS, pointsFor } from "./thin.js";
 import { turns } from "./turns.js";
 
-function heading(names, all, view, colours, averages) {
+const MOST_NAMES = 8; /* trajectories: as many as there are colours */
+
+/* `left`: names that are chosen too, for which there is no space. */
+function heading({ shown: names, left }, all, view, colours, averages) {
   const removable = names.length > 1;
   const badge = () => h("span", { class: "badge", title: "Its checkpoints are averages of others" }, "averages");
-  const without = (name) => addressOf(names.filter((other) => other !== name), view, true);
+  const without = (name) => addressOf([...names.filter((other) => other !== name), ...left], view, true);
   const chips = names.map((name) => h("span", { class: "chip" },
     h("span", { class: `swatch c${colours.get(name)}`, "aria-hidden": "true" }),
     h("span", { class: "name" }, name),
     averages.has(name) ? badge() : null,
     removable ? h("a", { href: without(name), "aria-label": `remove ${name}`, title: "Remove" }, "×") : null));
   const others = all.filter((item) => !names.includes(item.name)).map((item) => [item.name, item.name]);
-  const join = (name) => { if (name) location.hash = addressOf([...names, name], view, true); };
+  const joined = (name) => (names.length < MOST_NAMES ? [...names, name] : [name, ...names, ...left]);
+  const join = (name) => { if (name) location.hash = addressOf(joined(name), view, true); };
   const add = others.length ? dropdown("Compare with", [["", "…"], ...others], "", join) : null;
   return h("div", { class: "row between heading" },
     h("h1", {}, removable ? h("span", { class: "unseen" }, "Comparison of ") : null, chips),
     h("div", { class: "row" },
-      h("a", { href: link("/scatter", { trajectory: names }) }, "Scatter"),
-      h("a", { href: link("/frontier", { trajectory: names }) }, "Frontier"),
+      h("a", { href: link("/scatter", { trajectory: [...names, ...left] }) }, "Scatter"),
+      h("a", { href: link("/frontier", { trajectory: [...names, ...left] }) }, "Frontier"),
       add));
 }
 
@@ -62,12 +67,33 @@ function firstSweep(name, datasets) {
   ];
 }
 
+/* Of each trajectory its newest training run, where that ended without success. */
+async function endedTrainings(names, signal) {
+  const newest = (name) => query("/v1/runs", { kind: "train", trajectory: name, limit: 1, view: "summary" });
+  const pages = await Promise.all(names.map((name) => get(newest(name), signal)));
+  return pages.flatMap(({ items }) => items).filter(({ state }) => ["failed", "cancelled"].includes(state));
+}
+
+/* Why there are no checkpoints. `ended`: as endedTrainings() gives them. */
+function unregistered(ended) {
+  if (!ended.length) return h("p", {}, "No checkpoint is registered here yet; they appear as training goes on.");
+  const way = (run) => h("a", { href: runLink(run.id) }, "the newest training run of ", subject(run));
+  return h("div", {}, ended.map((run) => [
+    h("p", {}, "No checkpoint is registered here: ", way(run), " ", badge(run.state)),
+    run.state === "failed" ? problem(run.error ?? {}) : null,
+  ]));
+}
+
+/* Whether the figure has a point to draw. */
+function hasPoints(model) {
+  const lists = [model.curves, model.averages, ...sides(model).map(({ series }) => series)];
+  return lists.some((list) => list.some(({ points }) => points.length));
+}
+
 /* What keeps curves from being seen, in words; null when nothing does. */
-function remark(model, view, datasets) {
+function remark(model, view, datasets, ended) {
   const nothing = model.curves.every((series) => series.points.length === 0), { label } = metricOf(model.metric);
-  if (model.whole && !model.checkpoints.size) {
-    return h("p", {}, "No checkpoint is registered here yet; they appear as training goes on.");
-  }
+  if (model.whole && !model.checkpoints.size) return unregistered(ended);
   if (nothing && model.whole && view.metric !== "delta") return h("p", {}, `${label} was not measured here yet.`);
   if (nothing && model.whole) {
     return h("div", {},
@@ -124,7 +150,7 @@ function noTrajectory(root) {
 }
 
 export async function showCurves({ root, query: search, signal }) {
-  const names = [...new Set(search.getAll("trajectory"))].slice(0, 8);
+  const chosen = selection([], new Set(search.getAll("trajectory")), MOST_NAMES), { shown: names, left } = chosen;
   if (!names.length) return noTrajectory(root);
   document.title = `${names.join(", ")} · deltaq`;
   fill(root, h("h1", {}, names.join(", ")), loading("curves"));
@@ -136,7 +162,7 @@ export async function showCurves({ root, query: search, signal }) {
     ...names.map((name) => trajectory(name, signal)),
   ]);
   const asked = { points: MOST_POINTS, all: false };
-  let shown = first, model = null, integrities = new Map(), changes = [], plans = new Map(), colourOf = () => 0;
+  let shown = first, model = null, integrities = new Map(), changes = [], plans = new Map(), ended = [], colourOf = () => 0;
   const knowsTokens = shown.some((item) => item.last_tokens !== null && item.last_tokens !== undefined);
   const colours = colourIndex(all.length ? all : shown), view = readView(search, knowsTokens);
 
@@ -150,7 +176,7 @@ export async function showCurves({ root, query: search, signal }) {
   });
   const figure = (look) => ({ data: traces(model, paint(look)), layout: layout(model, paint(look)) });
   const visible = () => model.curves.filter((series) => !view.hidden.has(fullName(series)));
-  const remember = () => amend(addressOf(names, view));
+  const remember = () => amend(addressOf([...names, ...left], view));
   const drawn = keepDrawn(plot, figure, signal, {
     pick: (id) => { location.hash = checkpointLink(id); },
     zoom: (ranges) => {
@@ -162,9 +188,11 @@ export async function showCurves({ root, query: search, signal }) {
 
   const redraw = () => {
     plot.querySelector(".loading")?.remove();
-    const remarks = remark(model, view, datasets);
-    note.hidden = remarks === null;
+    const more = leftOut(chosen, MOST_NAMES, "Remove one above to see another one.");
+    const remarks = [more, remark(model, view, datasets, ended)].filter(Boolean);
+    note.hidden = remarks.length === 0;
     fill(note, remarks);
+    plot.hidden = exporting.hidden = model.whole && !hasPoints(model);
     fill(words, summary(model, visible()));
     fill(key, marksKey(model, visible(), flagsOf(integrities).size > 0));
     drawn.redraw().catch((error) => { if (!signal.aborted) fill(plot, failure(error)); });
@@ -185,7 +213,7 @@ export async function showCurves({ root, query: search, signal }) {
     plot.setAttribute("aria-label", `${metricOf(model.metric).label}, loss, curvature where measured and learning rate `
       + `against ${model.x.replace("_", " ")}; the table below has the values`);
     const averages = new Set([...model.checkpoints.values()].filter(averagedFrom).map((item) => item.trajectory));
-    fill(head, heading(names, all, view, colours, averages));
+    fill(head, heading(chosen, all, view, colours, averages));
     fill(legendPlace, legend(model, view, colourOf, () => { remember(); redraw(); }));
     const arrange = (order) => { view.order = order; remember(); };
     fill(tablePlace, checkpointTable(model, colours, flagsOf(integrities), {
@@ -211,7 +239,9 @@ export async function showCurves({ root, query: search, signal }) {
       read.catch(() => {}); /* awaited below */
       if (opening && known.coarse && own()) show(known);
     }, more);
+    const failures = last.whole && !last.checkpoints.size ? await endedTrainings(names, signal) : [];
     if (!own()) return;
+    ended = failures;
     if (model !== last) show(last);
     const found = await read;
     if (!own()) return;
@@ -257,7 +287,7 @@ export async function showCurves({ root, query: search, signal }) {
     id: "save", name: () => fileName(...names, view.metric), picture: (look) => exported(model, paint(look)),
     caption: () => fileCaption(model, visible(), flagsOf(integrities).size > 0, signal), numbers: saveCsv,
   });
-  const scale = [["linear", "linear"], ["log", "log"]];
+  const exporting = h("div", { class: "control export" }, saving), scale = [["linear", "linear"], ["log", "log"]];
   const measures = inOrder(["delta", view.metric, ...measured]).map((name) => [name, metricOf(name).label]);
   const axes = [["tokens", "tokens"], ["step", "step"], ["share", "share"], ["learning_rate", "learning rate"]];
   const controls = h("div", { class: "controls" },
@@ -265,7 +295,7 @@ export async function showCurves({ root, query: search, signal }) {
     segmented("x scale", scale, view.xLog ? "log" : "linear", (value) => set("xLog", value === "log", false)),
     segmented("y scale", scale, view.yLog ? "log" : "linear", (value) => set("yLog", value === "log", false)),
     dropdown("Measure", measures, view.metric, (value) => set("metric", value, true)),
-    h("div", { class: "control export" }, saving));
+    exporting);
   fill(root, head, controls,
     h("section", { class: "panel", "aria-label": "Curves" }, legendPlace, words, note, plot, key),
     live.node, changesPlace, advicePlace, h("h2", {}, "Checkpoints"), tablePlace, integrityPlace);

@@ -152,6 +152,7 @@ export async function showFrontier({ root, query: search, signal }) {
       sortable: true, most: MOST_ROWS, ...sorting(columnsOf(view), view.order, arrange),
     }) : null);
     fill(key, frontierKey(found).join(" · "));
+    plot.present(found.length > 0);
     plot.redraw();
   };
   const refresh = async () => {

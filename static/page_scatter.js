@@ -181,6 +181,7 @@ export async function showScatter({ root, query: search, signal }) {
     fill(labels, ways.length > 1 ? dropdown("Quantizer", quantizers, options.label ?? "", choose) : null);
     fill(caption, points.length ? captions(groups, options) : null);
     fill(key, scatterKey(groups, options).join(" · "));
+    plot.present(drawable(points, options).length > 0);
     plot.redraw();
   };
   const reload = async () => { if (await read()) show(); };

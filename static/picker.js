@@ -30,9 +30,9 @@ export function picker(trajectories, chosen, colours, changed) {
   return h("div", { class: "legend", role: "group", "aria-label": "Trajectories" }, trajectories.map(button));
 }
 
-/* That some are left out, in words; null when none is. */
-export function leftOut({ left }) {
+/* That some are left out, in words; null when none is. `way`: how to see one of them. */
+export function leftOut({ left }, most = MOST, way = "Press the button of one to see it.") {
   if (!left.length) return null;
-  return h("p", {}, `At most ${MOST} trajectories are shown at once: ${integer(left.length)} more `
-    + `${left.length === 1 ? "is" : "are"} chosen and left out. Press the button of one to see it.`);
+  return h("p", {}, `At most ${most} trajectories are shown at once: ${integer(left.length)} more `
+    + `${left.length === 1 ? "is" : "are"} chosen and left out. ${way}`);
 }

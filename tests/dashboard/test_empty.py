@@ -1,0 +1,59 @@
+"""What pages say where there is nothing to show, or not all of it."""
+
+import pytest
+import stand_in
+from looks import DRAWN, check_looks
+
+
+@pytest.fixture
+def world():
+    return stand_in.demonstration()
+
+
+def note(page):
+    return page.run("document.querySelector('.remark').innerText")
+
+
+def height(page, identity):
+    return page.run(f"document.querySelector('#{identity}').offsetHeight")
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_trajectory_without_checkpoints_says_how_its_training_ended(world, visit, width):
+    world.add_trajectory("diverged", [])
+    earlier = world.add_run("train", {"trajectory": "diverged", "dataset": "perl-manual"}, "succeeded")
+    earlier["created_at"] = stand_in.stamp(0)
+    page = visit("#/curves?trajectory=diverged", width=width)
+    assert "appear as training goes on" in note(page) and height(page, "plot") == 0
+    failed = world.add_run("train", {"trajectory": "diverged", "dataset": "perl-manual"}, "failed")
+    failed["error"] = {"title": "Not finite", "status": 422, "detail": "training diverged at step 7"}
+    page = visit("#/curves?trajectory=diverged", width=width)
+    page.wait("document.querySelector('.remark .problem') !== null")
+    assert "training diverged at step 7" in note(page) and "failed" in note(page)
+    assert "goes on" not in note(page)
+    assert page.run("document.querySelector('.remark a').getAttribute('href')") == f"#/runs/{failed['id']}"
+    check_looks(page, f"diverged-{width}")
+    world.add_run("train", {"trajectory": "diverged", "dataset": "perl-manual"}, "cancelled")
+    page = visit("#/curves?trajectory=diverged", width=width)
+    page.wait("document.querySelector('.remark .cancelled') !== null")
+    assert page.run("document.querySelector('.remark .problem')") is None
+
+
+def test_a_frontier_without_points_has_no_axes(world, visit):
+    world.points[:] = [point for point in world.points if point[2] is None]
+    page = visit("#/frontier")
+    assert "Nothing of these trajectories was quantized" in note(page) and height(page, "quantized-frontier-plot") == 0
+
+
+def test_curves_say_which_trajectories_they_leave_out(world, visit):
+    for number in range(7):
+        world.add_trajectory(f"more-{number}", [4e-3])
+    names = [one["name"] for one in world.trajectories]  # ten
+    page = visit("#/curves?" + "&".join(f"trajectory={name}" for name in names))
+    page.wait(DRAWN)
+    assert "2 more are chosen and left out" in note(page)
+    assert page.run("document.querySelectorAll('.chip').length") == 8
+    page.click(".chip a")
+    page.wait("document.querySelector('.remark')?.innerText.includes('1 more is chosen')")
+    shown = page.run("[...document.querySelectorAll('.chip .name')].map(chip => chip.innerText)")
+    assert shown == names[1:9]
