@@ -5,7 +5,9 @@ import { bytes, integer, isNumber, loss, percent, percentNumber, relativeChange,
 import { BLOCK_COLUMNS } from "./integrity.js";
 import { heatFigure } from "./layers.js";
 import { drawing } from "./look.js";
-import { apartFrom, attributionOf, finished, layerChanges, numbersOf, questionOf, unitChanges } from "./measurements.js";
+import {
+  apartFrom, attributionOf, finished, layerChanges, numbersOf, questionOf, unitChanges,
+} from "./measurements.js";
 import { methodIn } from "./method_label.js";
 import { failure } from "./notice.js";
 import { compareLink } from "./pins.js";

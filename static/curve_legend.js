@@ -8,8 +8,8 @@ import { hollow, marker, plainLook, strokeDash } from "./palette.js";
 import { checkpointLink } from "./router.js";
 import { fullName } from "./series.js";
 
-function mark(series, colour) {
-  const stroke = { stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": strokeDash(series.bits) };
+function mark(series, { colour, dash }) {
+  const stroke = { stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": strokeDash(series.bits, dash) };
   const fill = hollow(series.bits) ? "var(--surface)" : "currentColor";
   return svg("svg", { width: 30, height: 12, "aria-hidden": "true", class: `line c${colour}` },
     svg("line", { x1: 0, y1: 6, x2: 30, y2: 6, ...stroke }),
@@ -32,12 +32,12 @@ function lossKeys({ evaluations }) {
 }
 
 /* A button a curve; pressed means shown. */
-export function legend(model, view, colourOf, changed) {
+export function legend(model, view, lookOf, changed) {
   const entry = (series) => {
     const name = fullName(series);
     const pressed = String(!view.hidden.has(name));
     const button = h("button", { type: "button", class: "key", "aria-pressed": pressed },
-      mark(series, colourOf(series)), series.text);
+      mark(series, lookOf(series)), series.text);
     button.addEventListener("click", () => {
       if (!view.hidden.delete(name)) view.hidden.add(name);
       button.setAttribute("aria-pressed", String(!view.hidden.has(name)));

@@ -17,7 +17,7 @@ function compareSeries(a, b) {
   const text = (value) => value ?? "";
   return (bitsOf(b) ?? 0) - (bitsOf(a) ?? 0)
     || text(a.method).localeCompare(text(b.method))
-    || text(a.label).localeCompare(text(b.label))
+    || text(a.label).localeCompare(text(b.label), "en", { numeric: true }) /* g4, g8, g16 */
     || text(a.dataset).localeCompare(text(b.dataset));
 }
 

@@ -8,7 +8,7 @@ import { compact, integer, isNumber } from "./format.js";
 import { legendOf, plain } from "./look.js";
 import { averagesOf, branches, newestPoint, worstPoint } from "./marks.js";
 import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
-import { dash, hollow, plainLook, symbol, translucent } from "./palette.js";
+import { hollow, plainLook, symbol, translucent } from "./palette.js";
 import { evaluationKey, fullName } from "./series.js";
 import { thin } from "./thin.js";
 
@@ -96,7 +96,7 @@ function curveTrace(series, points, options, more) {
   const trace = {
     type: "scatter", mode: mode(points, options), xaxis: "x", yaxis: "y",
     x: points.map((point) => point.x), y: points.map((point) => scale * point.y),
-    line: { color: colour, width: 2, dash: dash(series.bits) }, marker: marker(series, colour, options),
+    line: { color: colour, width: 2, dash: options.dashOf(series) }, marker: marker(series, colour, options),
     text: points.map((point) => hoverText(series, point, more, options.metric)),
     hovertemplate: "%{text}<extra></extra>", legendgroup: series.key, meta: { key: series.key, kind: "curve" },
     customdata: points.map((point) => point.checkpoint), name: plain(fullName(series)),

@@ -54,9 +54,9 @@ export function legendOf(ink) {
   };
 }
 
-/* An element with id `id` in which figure(look, width) is kept drawn: {node, redraw, present}. `words` say for those who
- * do not see it what it is; `on` as keepDrawn takes it. Below it are buttons that save it; `on.caption()` is what then
- * stands below it. present(false) hides both, where there is nothing to draw. */
+/* An element with id `id` in which figure(look, width) is kept drawn: {node, redraw, present}. `words` say what it is
+ * for those who do not see it; `on` as keepDrawn takes it. Below it are buttons that save it; `on.caption()` is what
+ * then stands below it. present(false) hides both, where there is nothing to draw. */
 export function drawing(id, words, figure, signal, on = {}) {
   const plot = h("div", { class: "plot", id, role: "img", "aria-label": words });
   const drawn = keepDrawn(plot, (look) => figure(look, plot.clientWidth), signal, on);

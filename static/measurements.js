@@ -108,8 +108,8 @@ export function attributionOf(runs, run) {
   return alike.find((one) => sameProtocol(one, run)) ?? alike[0] ?? known[0] ?? null;
 }
 
-/* What an attribution was measured with where that is not what `run` was: "rtn 3-bit", "rtn 3-bit on text, 8 sequences",
- * "on text, 8 sequences"; empty where it is. */
+/* What an attribution was measured with where that is not what `run` was: "rtn 3-bit", "on text, 8 sequences", or both;
+ * empty where it is. */
 export function apartFrom(attribution, run) {
   if (!run) return methodIn(attribution.params?.method);
   const evaluation = sameProtocol(attribution, run) ? "" : evaluationIn(attribution);

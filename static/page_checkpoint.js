@@ -153,7 +153,8 @@ export async function showCheckpoint({ root, parameters, signal }) {
     whatToDoSection({
       ...known, run, best: run ? bestOf(run, known.losses) : null, other: run ? cheaper(run, runs) : null, signal,
     }),
-    measuredSection(finished(runs)), besideSection({ ...known, note: notCompared(known.pairs, known.paired) }), layerSection(known, run, signal),
+    measuredSection(finished(runs)), besideSection({ ...known, note: notCompared(known.pairs, known.paired) }),
+    layerSection(known, run, signal),
     healthSection(known), tensorsSection(checkpoint, signal), copies(checkpoint),
   );
 }

@@ -16,7 +16,7 @@ import { flagsOf, integrityPanel, loadIntegrity, notRead } from "./integrity.js"
 import { markOf, queued, running, watch } from "./live.js";
 import { inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading, problem, sweepCommand } from "./notice.js";
-import { COLOURS, colourIndex } from "./palette.js";
+import { COLOURS, apart, colourIndex, dash } from "./palette.js";
 import { sentence } from "./paper.js";
 import { leftOut, selection } from "./picker.js";
 import { fileName, keepDrawn, plotly } from "./plot.js";
@@ -24,10 +24,11 @@ import { bounded, provenance } from "./provenance.js";
 import { amend, checkpointLink, link, runLink } from "./router.js";
 import { badge, runningSection, subject } from "./runs.js";
 import { saveGroup } from "./saving.js";
-import { fullName, seriesColours } from "./series.js";
+import { fullName, seriesLooks } from "./series.js";
 import { MOST_POINTS, pointsFor } from "./thin.js";
 import { turns } from "./turns.js";
 
+const PLAIN = { colour: 0, dash: 0 };
 const MOST_NAMES = 8; /* trajectories: as many as there are colours */
 
 /* `left`: names that are chosen too, for which there is no space. */
@@ -162,9 +163,10 @@ export async function showCurves({ root, query: search, signal }) {
     ...names.map((name) => trajectory(name, signal)),
   ]);
   const asked = { points: MOST_POINTS, all: false };
-  let shown = first, model = null, integrities = new Map(), changes = [], plans = new Map(), ended = [], colourOf = () => 0;
+  let shown = first, model = null, integrities = new Map(), changes = [], plans = new Map(), ended = [];
+  let lookOf = () => PLAIN;
   const knowsTokens = shown.some((item) => item.last_tokens !== null && item.last_tokens !== undefined);
-  const colours = colourIndex(all.length ? all : shown), view = readView(search, knowsTokens);
+  const colours = apart(colourIndex(all.length ? all : shown), names), view = readView(search, knowsTokens);
 
   const head = h("div"), legendPlace = h("div"), words = h("div"), key = h("div"), tablePlace = h("div");
   const integrityPlace = h("div"), changesPlace = h("div"), advicePlace = h("div");
@@ -172,7 +174,8 @@ export async function showCurves({ root, query: search, signal }) {
   const plot = h("div", { class: "plot", id: "plot", role: "img" }, loading("the figure")), live = runningSection();
   const paint = ({ ink, dark, narrow, paper }) => ({
     ink, dark, narrow, paper, height: figureHeight(model, narrow), ...view, changes,
-    colour: (name) => ink.colour(colours.get(name)), colourOf: (series) => ink.colour(colourOf(series)),
+    colour: (name) => ink.colour(colours.get(name)), colourOf: (series) => ink.colour(lookOf(series).colour),
+    dashOf: (series) => dash(series.bits, lookOf(series).dash),
   });
   const figure = (look) => ({ data: traces(model, paint(look)), layout: layout(model, paint(look)) });
   const visible = () => model.curves.filter((series) => !view.hidden.has(fullName(series)));
@@ -209,12 +212,13 @@ export async function showCurves({ root, query: search, signal }) {
   const show = (known) => {
     if (signal.aborted) return;
     model = known;
-    colourOf = ((found) => (series) => found.get(series.key) ?? 0)(seriesColours(model.curves, colours, COLOURS));
+    const looks = seriesLooks(model.curves, colours, COLOURS);
+    lookOf = (series) => looks.get(series.key) ?? PLAIN;
     plot.setAttribute("aria-label", `${metricOf(model.metric).label}, loss, curvature where measured and learning rate `
       + `against ${model.x.replace("_", " ")}; the table below has the values`);
     const averages = new Set([...model.checkpoints.values()].filter(averagedFrom).map((item) => item.trajectory));
     fill(head, heading(chosen, all, view, colours, averages));
-    fill(legendPlace, legend(model, view, colourOf, () => { remember(); redraw(); }));
+    fill(legendPlace, legend(model, view, lookOf, () => { remember(); redraw(); }));
     const arrange = (order) => { view.order = order; remember(); };
     fill(tablePlace, checkpointTable(model, colours, flagsOf(integrities), {
       order: view.order, ordered: arrange, readAll,

@@ -8,7 +8,7 @@ import { bytes, integer, scientific } from "./format.js";
 import { drawing } from "./look.js";
 import { axisTitle, formatOf, heading, inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading } from "./notice.js";
-import { colourIndex } from "./palette.js";
+import { apart, colourIndex } from "./palette.js";
 import { sentence } from "./paper.js";
 import { leftOut, picker, selection } from "./picker.js";
 import { provenance } from "./provenance.js";
@@ -117,11 +117,11 @@ export async function showFrontier({ root, query: search, signal }) {
   const view = readView(search), [{ items: trajectories }, { metrics }] = await Promise.all([
     namedTrajectories(signal), get("/v1/curves/metrics", signal),
   ]);
-  const colours = colourIndex(trajectories), picks = h("div"), table = h("div");
+  const usual = colourIndex(trajectories), picks = h("div"), table = h("div");
   const note = h("div", { class: "notice remark", role: "status" });
   const chosen = () => selection(trajectories, view.names);
   const turn = turns();
-  let rows = [], series = [], cut = null; /* `cut`: the names that are read, where they are fewer */
+  let colours = usual, rows = [], series = [], cut = null; /* `cut`: the names that are read, where they are fewer */
   const shown = () => unbeaten(view.all ? rows : rows.filter((row) => row.newest), view);
   const figure = ({ ink, narrow, paper }) => quantizedFrontier(shown(), {
     ...view, ink, narrow, paper, colour: (name) => ink.colour(colours.get(name)), title: axisTitle(view.y),
@@ -146,6 +146,7 @@ export async function showFrontier({ root, query: search, signal }) {
     note.hidden = remarks.length === 0;
     fill(note, remarks);
     const pressed = cut ? { shown: cut, left: [] } : chosen();
+    colours = apart(usual, pressed.shown);
     fill(picks, picker(trajectories, pressed, colours, (names) => { view.names = names; refresh(); }));
     fill(table, found.length ? dataTable({
       caption: "Quantizations", className: "boards", columns: columnsOf(view), rows: found,

@@ -6,7 +6,7 @@ import { integer, plural } from "./format.js";
 import { drawing } from "./look.js";
 import { inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading } from "./notice.js";
-import { colourIndex } from "./palette.js";
+import { apart, colourIndex } from "./palette.js";
 import { sentence } from "./paper.js";
 import { MOST, leftOut, picker, selection } from "./picker.js";
 import { fileName } from "./plot.js";
@@ -131,9 +131,9 @@ export async function showScatter({ root, query: search, signal }) {
   const [{ items: trajectories }, { metrics }] = await Promise.all([
     namedTrajectories(signal), get("/v1/curves/metrics", signal),
   ]);
-  const colours = colourIndex(trajectories);
+  const usual = colourIndex(trajectories);
   const turn = turns();
-  let answer = NOTHING, refused = null, failed = null;
+  let colours = usual, answer = NOTHING, refused = null, failed = null;
   const read = async () => {
     const current = turn();
     try {
@@ -172,6 +172,7 @@ export async function showScatter({ root, query: search, signal }) {
     if (!failed && options.label !== null && !ways.includes(options.label)) options.label = null;
     const groups = groupsOf(answer, options.label), points = groups.flatMap((group) => group.points);
     const chosen = chosenOf(trajectories, options);
+    colours = apart(usual, chosen.shown);
     const words = failed ? [failure(failed)] : remarks(points, chosen, options, refused);
     note.hidden = words.length === 0;
     fill(note, words);

@@ -5,6 +5,7 @@ import { quantizers } from "./metrics.js";
 const LIGHT = ["#2457a6", "#b8450f", "#1f7a4d", "#7a3ea1", "#0f7288", "#b0235f", "#6b6a12", "#555b63"];
 const DARK = ["#7fb0ff", "#ff9d6b", "#6fd39b", "#cf9df2", "#5fcbe0", "#ff8ab5", "#cfcb5a", "#b4bcc5"];
 const DASHES = { 2: "dot", 3: "dash", 4: "solid", 8: "dashdot" };
+const OTHER_DASHES = ["9px,2px,2px,2px", "14px,4px", "2px,2px,2px,7px", "14px,3px,2px,3px,2px,3px", "6px,2px"];
 /* Plotly's symbol for the quantizer of each place in the server's list, and its outline about the origin, for legends:
  * as Plotly draws it, but small. The star is that of averages of checkpoints. */
 const MARKERS = {
@@ -51,6 +52,16 @@ export function colourIndex(trajectories) {
   return new Map(made.map((trajectory, index) => [trajectory.name, index % LIGHT.length]));
 }
 
+/* The same, with the colours of the shown trajectories apart: of several with one usual colour the first keeps it, and
+ * each other one takes a colour that none of them has, while there are any. */
+export function apart(colours, shown) {
+  const found = new Map(colours), kept = new Map();
+  for (const name of shown) if (colours.has(name) && !kept.has(colours.get(name))) kept.set(colours.get(name), name);
+  const free = LIGHT.map((_, index) => index).filter((index) => !kept.has(index));
+  for (const name of shown) if (kept.get(colours.get(name)) !== name && free.length) found.set(name, free.shift());
+  return found;
+}
+
 export function scheme(dark) {
   const colours = dark ? DARK : LIGHT;
   return { ...INK[dark ? "dark" : "light"], dark, colour: (index) => colours[(index ?? 7) % colours.length] };
@@ -58,8 +69,9 @@ export function scheme(dark) {
 
 export const COLOURS = LIGHT.length;
 
-export function dash(bits) {
-  return DASHES[bits] ?? "solid";
+/* `other`: 0, or the place of a curve among those of one colour that neither width nor method tells apart. */
+export function dash(bits, other = 0) {
+  return other ? OTHER_DASHES[(other - 1) % OTHER_DASHES.length] : DASHES[bits] ?? "solid";
 }
 
 const DASH_WORDS = { dot: "dotted", dash: "dashed", solid: "solid", dashdot: "dash-dotted" };
@@ -106,6 +118,8 @@ export function translucent(colour, alpha) {
 }
 
 /* Lengths of an SVG stroke-dasharray that look like Plotly's dash. */
-export function strokeDash(bits) {
-  return { dot: "2 3", dash: "6 4", dashdot: "7 3 2 3" }[dash(bits)] ?? null;
+export function strokeDash(bits, other = 0) {
+  const found = dash(bits, other);
+  if (found.includes("px")) return found.replace(/px/g, "").replace(/,/g, " ");
+  return { dot: "2 3", dash: "6 4", dashdot: "7 3 2 3" }[found] ?? null;
 }

@@ -32,7 +32,7 @@ export function groupsOf(answer, chosen) {
   });
   return answer.series.map(group)
     .filter(({ found }) => chosen === null || found.label === chosen)
-    .sort((a, b) => (bitsOf(b) ?? 0) - (bitsOf(a) ?? 0) || a.label.localeCompare(b.label));
+    .sort((a, b) => (bitsOf(b) ?? 0) - (bitsOf(a) ?? 0) || a.label.localeCompare(b.label, "en", { numeric: true }));
 }
 
 /* Least squares through pairs [x, y] -> {slope, intercept}; null for fewer than three, or where x does not vary. */

@@ -103,20 +103,30 @@ export function fullName(series) {
   return `${series.trajectory} · ${series.text}`;
 }
 
-/* A colour for each trajectory and, while there are enough, for each of its methods: Map key -> index. The first method
- * of a trajectory has the trajectory's own. */
-export function seriesColours(list, own, count) {
+/* The method with its options, but without its width, which the dash tells. */
+function wayOf(series) {
+  const method = labelOf(series).replace(/ ?\b\d+-bit\b/, "");
+  const data = [series.dataset ?? "", series.protocol_id ?? "", series.calibration_id ?? ""];
+  return JSON.stringify([series.trajectory, method, ...data]);
+}
+
+/* A look for each curve: Map key -> {colour, dash}. The first method of a trajectory has the trajectory's own colour
+ * (`own`: Map name -> index), each other one a free one of `count`; where none is left, the trajectory's own again, and
+ * a `dash` other than 0 where a curve of this colour, width and method is there already. */
+export function seriesLooks(list, own, count) {
   const ways = new Map(), found = new Map(), names = new Set(list.map((one) => one.trajectory));
   const used = new Set([...names].map((name) => own.get(name)));
   const free = Array.from({ length: count }, (_, index) => index).filter((index) => !used.has(index));
+  const begun = new Set(), seen = new Set(), dashes = new Map();
   for (const one of list) {
-    const data = [one.dataset ?? "", one.protocol_id ?? "", one.calibration_id ?? ""];
-    const way = JSON.stringify([one.trajectory, one.method ?? "", ...data]);
-    if (!ways.has(way)) {
-      const first = ![...ways.keys()].some((other) => JSON.parse(other)[0] === one.trajectory);
-      ways.set(way, first || !free.length ? own.get(one.trajectory) : free.shift());
-    }
-    found.set(one.key, ways.get(way));
+    const way = wayOf(one), first = !begun.has(one.trajectory);
+    begun.add(one.trajectory);
+    if (!ways.has(way)) ways.set(way, first || !free.length ? own.get(one.trajectory) : free.shift());
+    const colour = ways.get(way), look = JSON.stringify([colour, one.bits ?? "", one.method ?? ""]);
+    const dash = seen.has(look) ? (dashes.get(colour) ?? 0) + 1 : 0;
+    if (dash) dashes.set(colour, dash);
+    seen.add(look);
+    found.set(one.key, { colour, dash });
   }
   return found;
 }

@@ -126,3 +126,42 @@ def test_an_attribution_of_another_method_or_evaluation_says_so(call):
     assert sentence(known) == "Quantized alone, these cost most: mlp (ΔQL 2.00 %)."
     assert sentence(known[:2]).startswith("On text, at most 8 sequences of 64 tokens, quantized alone, these cost most")
     assert sentence(known[:1]).startswith("At rtn 3-bit, quantized alone, these cost most")
+
+
+# --- Colours ----------------------------------------------------------------------------------------------------------
+def test_trajectories_shown_together_have_colours_of_their_own(call):
+    made = [{"name": f"t{number:02}", "created_at": f"2026-01-{1 + number:02}"} for number in range(20)]
+    found = "[...module.apart(module.colourIndex(made), shown)].filter(([name]) => shown.includes(name))"
+
+    def colours(*shown):
+        return dict(call("palette", found, made=made, shown=shown))
+
+    assert colours("t00", "t09") == {"t00": 0, "t09": 1}  # as on every page
+    assert colours("t00", "t08", "t01") == {"t00": 0, "t08": 2, "t01": 1}  # t00 and t08 are usually alike
+    eight = colours(*(f"t{number:02}" for number in (0, 8, 16, 1, 9, 17, 2, 10)))
+    assert sorted(eight.values()) == list(range(8))
+    assert len(colours(*(one["name"] for one in made))) == 20
+
+
+def test_curves_that_differ_in_an_option_look_different(call):
+    def looks(*methods):
+        curves = [{"key": label, "trajectory": "t", "method": label.split()[0], "bits": int(label[label.index("-") - 1]),
+                   "label": label} for label in methods]  # fmt: skip
+        given = "[...module.seriesLooks(curves, new Map([['t', 3]]), count)].map(([, look]) => [look.colour, look.dash])"
+        return call("series", given, curves=curves, count=4)
+
+    assert looks("rtn 4-bit g32", "rtn 3-bit g32", "rtn 4-bit g64") == [[3, 0], [3, 0], [0, 0]]  # the dash tells bits
+    many = looks(*(f"rtn 4-bit g{2 ** power}" for power in range(3, 10)))
+    assert many[:4] == [[3, 0], [0, 0], [1, 0], [2, 0]] and many[4:] == [[3, 1], [3, 2], [3, 3]]
+    dashes = call("palette", "[0, 1, 2, 3].map(other => [module.dash(4, other), module.strokeDash(4, other)])")
+    assert len({dash for dash, _ in dashes}) == 4 and dashes[1] == ["9px,2px,2px,2px", "9 2 2 2"]
+
+
+def test_labels_are_sorted_by_the_numbers_in_them(call):
+    labels = [f"rtn 4-bit g{size}" for size in (16, 32, 4, 8, 128)]
+    series = [{"trajectory": "t", "method": "rtn", "bits": 4, "label": label, "points": []} for label in labels]
+    found = call("curves", "module.assemble(['t'], 'delta', 'step', {curves: {series}}).curves.map(one => one.label)",
+                 series=series)
+    assert found == [f"rtn 4-bit g{size}" for size in (4, 8, 16, 32, 128)]
+    found = call("scatter", "module.groupsOf({series, points: []}, null).map(group => group.label)", series=series)
+    assert found == [f"rtn 4-bit g{size}" for size in (4, 8, 16, 32, 128)]
