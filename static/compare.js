@@ -3,7 +3,7 @@ import { checkpoint } from "./api.js";
 import { h } from "./dom.js";
 import { integer, percent, percentInterval, plural, scientific } from "./format.js";
 import { figuresOf } from "./metrics.js";
-import { curvesLink, runLink } from "./router.js";
+import { checkpointLink, runLink } from "./router.js";
 import { dataTable, facts, numberColumn } from "./table.js";
 
 /* Of the numbers that runs of the compared kind measure those that were compared, as the server calls them. */
@@ -61,7 +61,7 @@ function tokensSection(found, kind) {
 function sideName(side) {
   const node = h("span", { class: "name" }, side.checkpoint);
   checkpoint(side.checkpoint).then((one) => {
-    if (one) node.replaceChildren(h("a", { href: curvesLink([one.trajectory]) }, `${one.trajectory}/${one.name}`));
+    if (one) node.replaceChildren(h("a", { href: checkpointLink(side.checkpoint) }, `${one.trajectory}/${one.name}`));
   });
   return side.run ? h("span", {}, node, " in ", h("a", { href: runLink(side.run) }, "its run")) : node;
 }

@@ -83,7 +83,7 @@ export function marksWords(model, shown, flagged) {
   return [
     line && metricOf(model.metric).better ? "▾ worst of a curve" : null,
     line ? "○ newest" : null,
-    decays(model).length ? "upright line: the learning rate begins to fall" : null,
+    decays(model).length ? "upright line: the last checkpoint before the learning rate falls" : null,
     line && branches(shown, model.parents, model.others).length
       ? "dotted: from the checkpoint that a branch continues"
       : null,

@@ -18,7 +18,7 @@ export function below(panel, source) {
   return panel === "loss" && source ? source : BELOW[panel];
 }
 
-/* Trajectories whose rate falls, and where it begins to. */
+/* Trajectories whose rate falls, and the last point before it does. */
 export function decays(model) {
   if (model.x === "learning_rate") return [];
   return model.rate.map(({ trajectory, points }) => ({ trajectory, point: decayStart(points) }))
@@ -107,8 +107,8 @@ function positiveEnds(model) {
   return high > 0 ? [low, high] : [];
 }
 
-/* A line through all panels where the rate of a trajectory begins to fall; below them a line of the grid would hide
- * it. */
+/* A line through all panels at the last checkpoint before the rate of a trajectory falls; below them a line of the grid
+ * would hide it. */
 function decayShape({ trajectory, point }, options) {
   return {
     type: "line", xref: "x", yref: "paper", x0: point.x, x1: point.x, y0: 0, y1: 1,

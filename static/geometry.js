@@ -7,7 +7,7 @@ import { integer, isNumber, loss, percentInterval, percentNumber, plural } from 
 import { axisOf, colourBar, drawing, legendOf, paperOf, plain } from "./look.js";
 import { axisTitle, heading, metric, scaleOf, unitOf } from "./metrics.js";
 import { translucent } from "./palette.js";
-import { curvesLink } from "./router.js";
+import { checkpointLink } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
 import { orderKept } from "./view.js";
 
@@ -159,8 +159,8 @@ export function lineSection(run, signal) {
 /* The averages that a run made, and the windows that a search tried. */
 export function averageSection(run) {
   const found = run.result, made = h("ul", { class: "plain" });
-  const nameOf = ({ name, trajectory }) => (trajectory
-    ? h("a", { href: curvesLink([trajectory]), class: "name" }, `${trajectory}/${name}`)
+  const nameOf = ({ id, name, trajectory }) => (trajectory
+    ? h("a", { href: checkpointLink(id), class: "name" }, `${trajectory}/${name}`)
     : h("span", { class: "name" }, name));
   known(found.checkpoints ?? [found.checkpoint].filter(Boolean))
     .then((rows) => fill(made, rows.map((row) => h("li", {}, nameOf(row)))));

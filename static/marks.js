@@ -30,14 +30,15 @@ export function newestPoint(series) {
   return series.points.reduce((last, point) => (last === null || point.x >= last.x ? point : last), null);
 }
 
-/* Where the learning rate begins to fall: the last point at its highest, where the last rate is clearly lower; null: it
- * does not fall. */
+/* The last point before the learning rate falls: the last one at its highest, where the last rate is clearly lower;
+ * null: it does not fall, or does so from the first point on, so that none is before. */
 export function decayStart(rates) {
   const points = rates.filter((point) => isNumber(point.x) && isNumber(point.y));
   if (points.length < 2) return null;
   const most = points.reduce((highest, point) => Math.max(highest, point.y), -Infinity);
   if (!(points.at(-1).y < 0.9 * most)) return null;
-  return points.filter((point) => point.y >= PEAK * most).at(-1) ?? null;
+  const last = points.filter((point) => point.y >= PEAK * most).at(-1) ?? null;
+  return last === points[0] ? null : last;
 }
 
 /* Averages that are drawn beside the shown curves: [{series, curve}], each with the curve of its run that was measured

@@ -12,7 +12,7 @@ import { MOST, leftOut, picker, selection } from "./picker.js";
 import { fileName } from "./plot.js";
 import { amend, checkpointLink, curvesLink, link } from "./router.js";
 import {
-  captionOf, drawable, groupsOf, isLosses, scatterFigure, scatterKey, shortCaption,
+  captionOf, drawable, groupsOf, intervalWords, isLosses, scatterFigure, scatterKey, shortCaption,
 } from "./scatter.js";
 import { turns } from "./turns.js";
 import { commonFields, readCommon } from "./view.js";
@@ -109,8 +109,7 @@ function scaleWords({ xLog, yLog, path }) {
 function captions(groups, options) {
   return [
     groups.map((group) => h("p", {}, captionOf(group))),
-    h("p", { class: "muted" }, "Trajectories are what is independent, not their checkpoints, branches "
-      + `or averages: with fewer than five only the changes have an interval. ${scaleWords(options)}`),
+    h("p", { class: "muted" }, [intervalWords(groups), scaleWords(options)].filter(Boolean).join(" ")),
   ];
 }
 

@@ -11,7 +11,7 @@ import { layersFigure, layersTable } from "./layers.js";
 import { drawing } from "./look.js";
 import { beyondRange } from "./measurements.js";
 import { figuresOf } from "./metrics.js";
-import { curvesLink, runLink } from "./router.js";
+import { checkpointLink, curvesLink, runLink } from "./router.js";
 import { groupsSection, spectrumSection, termsSection } from "./spectrum.js";
 import { dataTable, facts } from "./table.js";
 import { tasksSection } from "./tasks.js";
@@ -126,7 +126,7 @@ function checkpointName(run, id) {
   const node = h("span", { class: "name" }, nameOf(run, id));
   checkpoint(id).then((found) => {
     if (!found) return;
-    node.replaceChildren(h("a", { href: curvesLink([found.trajectory]) }, `${found.trajectory}/${found.name}`));
+    node.replaceChildren(h("a", { href: checkpointLink(id) }, `${found.trajectory}/${found.name}`));
   });
   return node;
 }

@@ -3,6 +3,7 @@ import { isNumber } from "./format.js";
 import { axisOf, legendOf, paperOf, plain } from "./look.js";
 import { axisTitle, formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { dash, dashWords, hollow, hollowWords } from "./palette.js";
+import { sentence } from "./paper.js";
 import { bitsOf } from "./series.js";
 import { zoomed } from "./view.js";
 
@@ -194,7 +195,7 @@ function coefficient(value, interval) {
 }
 
 /* "gptq 4-bit g128: n = 12, Pearson 0.87 (95 %: 0.61 to 0.95), Spearman 0.9 (…); within trajectories …;
- * changes …" */
+ * correlation of the 9 changes …" */
 export function captionOf({ label, points, found }) {
   const head = `${label ? `${label}: ` : ""}n = ${points.length}`;
   if (!found || !isNumber(found.pearson)) {
@@ -205,7 +206,16 @@ export function captionOf({ label, points, found }) {
   const spearman = coefficient(found.spearman, found.spearman_interval);
   return `${head}, Pearson ${pearson}, Spearman ${spearman}`
     + part("within trajectories and token budgets", found.within)
-    + part(`${found.differences?.n} changes from checkpoint to checkpoint`, found.differences);
+    + part(`correlation of the ${found.differences?.n} changes between neighbouring checkpoints:`, found.differences);
+}
+
+/* What the intervals of the correlations are over; where there are none, why, in the server's words. */
+export function intervalWords(groups) {
+  const has = (of) => groups.some(({ found }) => of(found)?.interval?.every(isNumber));
+  const units = "Trajectories are what is independent, not their checkpoints, branches or averages";
+  if (has((found) => found)) return `${units}.`;
+  if (has((found) => found?.differences)) return `${units}: with fewer than five only the changes have an interval.`;
+  return sentence([...new Set(groups.map(({ found }) => found?.note).filter(Boolean))]);
 }
 
 /* For a file: "gptq 4-bit g128: n = 12, Pearson 0.87 (95 %: 0.61 to 0.95)" */

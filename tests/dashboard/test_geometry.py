@@ -100,7 +100,7 @@ def test_scatter_shows_points_by_trajectory_with_fit_and_correlation(world, figu
     assert (f"gptq 3-bit g128: n = 16, Pearson {found['pearson']:.2f} (95 %: "
             f"{found['interval'][0]:.2f} to {found['interval'][1]:.2f}), Spearman" in caption)
     assert (f"within trajectories and token budgets {found['within']['pearson']:.2f} (95 %" in caption
-            and "11 changes from checkpoint to checkpoint" in caption)
+            and "correlation of the 11 changes between neighbouring checkpoints: " in caption)
 
 
 def test_scatter_choices_are_drawn_and_kept_in_the_address(world, figure):

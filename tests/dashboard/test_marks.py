@@ -36,7 +36,8 @@ def test_worst_and_newest_are_marked_and_said(world, visit):
 
 
 def test_where_the_rate_falls_and_where_branches_come_from(world, visit):
-    page = visit(THREE)
+    world.add_trajectory("stable", [4e-3] * 3 + [2e-3, 4e-5])
+    page = visit(f"{THREE}&trajectory=stable")
     page.wait(DRAWN)
     segments = traces(page, "branch")
     assert len(segments) == 4
@@ -44,8 +45,9 @@ def test_where_the_rate_falls_and_where_branches_come_from(world, visit):
              for name in ("constant", "decay-1M")}
     assert (segments[0]["x"] == [curve["constant"]["x"][1], curve["decay-1M"]["x"][0]]
             and segments[0]["y"] == [curve["constant"]["y"][1], curve["decay-1M"]["y"][0]])
-    assert page.run("document.querySelector('#plot').layout.shapes.map(shape => shape.x0)") == [1_500_000, 3_500_000]
-    assert "the learning rate begins to fall" in page.run("document.querySelector('.marks').innerText")
+    assert page.run("document.querySelector('#plot').layout.shapes.map(shape => shape.x0)") == [1_500_000]
+    words = page.run("document.querySelector('.marks').innerText")
+    assert "the last checkpoint before the learning rate falls" in words
 
 
 def test_a_branch_is_drawn_from_a_trajectory_that_is_not_shown(world, visit):

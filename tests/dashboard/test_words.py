@@ -145,10 +145,10 @@ def test_trajectories_shown_together_have_colours_of_their_own(call):
 
 def test_curves_that_differ_in_an_option_look_different(call):
     def looks(*methods):
-        curves = [{"key": label, "trajectory": "t", "method": label.split()[0], "bits": int(label[label.index("-") - 1]),
-                   "label": label} for label in methods]  # fmt: skip
-        given = "[...module.seriesLooks(curves, new Map([['t', 3]]), count)].map(([, look]) => [look.colour, look.dash])"
-        return call("series", given, curves=curves, count=4)
+        curves = [{"key": label, "trajectory": "t", "method": label.split()[0], "label": label,
+                   "bits": int(label[label.index("-") - 1])} for label in methods]  # fmt: skip
+        found = "[...module.seriesLooks(curves, new Map([['t', 3]]), 4).values()].map(look => [look.colour, look.dash])"
+        return call("series", found, curves=curves)
 
     assert looks("rtn 4-bit g32", "rtn 3-bit g32", "rtn 4-bit g64") == [[3, 0], [3, 0], [0, 0]]  # the dash tells bits
     many = looks(*(f"rtn 4-bit g{2 ** power}" for power in range(3, 10)))
@@ -165,3 +165,30 @@ def test_labels_are_sorted_by_the_numbers_in_them(call):
     assert found == [f"rtn 4-bit g{size}" for size in (4, 8, 16, 32, 128)]
     found = call("scatter", "module.groupsOf({series, points: []}, null).map(group => group.label)", series=series)
     assert found == [f"rtn 4-bit g{size}" for size in (4, 8, 16, 32, 128)]
+
+
+# --- Correlations and marks -------------------------------------------------------------------------------------------
+def test_intervals_of_correlations_are_promised_only_where_there_are_some(call):
+    def words(*found):
+        return call("scatter", "module.intervalWords(groups)", groups=[{"found": one} for one in found])
+
+    none = {"interval": None, "differences": {"interval": None}, "note": "no interval of the values: too few"}
+    changes = {**none, "differences": {"interval": [-0.2, 0.4]}}
+    assert words(none, none) == "No interval of the values: too few."
+    assert words(none, changes).endswith("with fewer than five only the changes have an interval.")
+    assert "fewer than five" not in words(none, {**none, "interval": [0.1, 0.9]})
+    assert words({}) == words() == ""
+    told = call("scatter", "module.captionOf(group)", group={
+        "label": "", "points": [0] * 24, "found": {"pearson": 0.5, "spearman": 0.5, "differences": {"n": 22,
+                                                                                                    "pearson": 0.01}}})
+    assert told.endswith("; correlation of the 22 changes between neighbouring checkpoints: 0.01")
+
+
+def test_the_last_point_before_the_rate_falls_is_never_the_first(call):
+    def start(*rates):
+        found = call("marks", "module.decayStart(points)", points=[{"x": x, "y": y} for x, y in enumerate(rates)])
+        return found and found["x"]
+
+    assert start(1, 1, 1, 0.5, 0) == 2 and start(0.5, 1, 0.9, 0.5) == 1
+    assert start(1, 0.9, 0.6, 0) is None and start(0.5, 0.01) is None  # a cosine, a branch
+    assert start(1, 1, 1) is None
