@@ -57,6 +57,11 @@ export function unitsFigure(units, { ink, narrow }) {
   };
 }
 
+/* For a file, where no names stand on the axis. */
+function namesOf(units) {
+  return units.length > FEW ? units.map((unit) => unit.name) : null;
+}
+
 function bars(name, y, values, colour, text) {
   return {
     type: "bar", orientation: "h", name, y, x: values.map(share), marker: { color: colour },
@@ -69,7 +74,7 @@ function aloneBars(units, y, ink) {
   const text = units.map((unit) => hover(unit, "alone", unit.alone.delta, unit.alone.delta_interval));
   return {
     ...bars("alone", y, units.map((unit) => unit.alone.delta), ink.colour(0), text),
-    meta: { kind: "alone" },
+    meta: { kind: "alone", names: namesOf(units) },
     error_x: {
       type: "data", symmetric: false, thickness: 1, width: 0, color: ink.muted,
       array: units.map(({ alone }, index) => (ends[index] ? share(ends[index][1] - alone.delta) : 0)),
@@ -81,7 +86,7 @@ function aloneBars(units, y, ink) {
 function marginalBars(units, y, ink) {
   const name = "the whole less all but it", values = units.map((unit) => unit.marginal);
   const text = units.map((unit) => hover(unit, name, unit.marginal));
-  return { ...bars(name, y, values, ink.colour(1), text), meta: { kind: "marginal" } };
+  return { ...bars(name, y, values, ink.colour(1), text), meta: { kind: "marginal", names: namesOf(units) } };
 }
 
 /* What the frontier can be drawn against: [metric, type of axis]. Divergences are positive and span decades. */

@@ -26,8 +26,8 @@ function along(a, b) {
     || a.name.localeCompare(b.name, "en", { numeric: true });
 }
 
-/* The evaluations of the losses, first the one that the page shows where there is space for one: that of the first
- * curve, or else of most points. [{key, words}] */
+/* The evaluations of the losses, first the one that the page shows where there is space for one: that of most points,
+ * and of several such that of the first curve. [{key, words}] */
 function evaluationsOf(curves, loss, spoken) {
   const names = evaluationNames([...curves, ...loss], spoken), counts = new Map();
   for (const one of loss) {
@@ -35,7 +35,7 @@ function evaluationsOf(curves, loss, spoken) {
     counts.set(key, (counts.get(key) ?? 0) + (one.total ?? one.points.length));
   }
   const [first] = [...curves].sort(compareSeries), own = first ? evaluationKey(first) : null;
-  const rank = (key) => (key === own ? Infinity : counts.get(key));
+  const rank = (key) => counts.get(key) + (key === own ? 0.5 : 0);
   return [...counts.keys()].sort((a, b) => rank(b) - rank(a)).map((key) => ({ key, words: names.get(key) }));
 }
 

@@ -119,7 +119,7 @@ export function quantizedFrontier(rows, { ink, narrow, y, size, colour, title, z
       x: own.map(at), y: own.map((row) => scale * row.y),
       text: own.map(words), hovertemplate: "%{text}<extra></extra>", customdata: own.map((row) => row.checkpoint),
       marker: { symbol: symbol(method), size: 9, color: fills, line: { color: colours, width: 2 } },
-      meta: { kind: "points", method },
+      meta: { kind: "points", method, names: own.map((row) => `${row.trajectory}/${row.name} · ${row.label}`) },
     };
   });
   const lines = compared(rows).map((evaluation, index) => {

@@ -127,7 +127,7 @@ function deltaTraces(found, colour) {
     type: "scatter", mode: "lines", x: found.alphas,
     y: found.deltas.map((value) => (isNumber(value) ? 100 * value : null)), yaxis: "y2",
     line: { color: colour, width: 2 }, text, hovertemplate: "%{text}<extra></extra>", showlegend: false,
-    meta: { kind: "deltas" },
+    meta: { kind: "deltas", bounds: intervals.map((ends) => (ends ?? []).map((end) => 100 * end)) },
   };
   const bounds = found.alphas.map((alpha, index) => [alpha, ...(intervals[index] ?? [null, null])])
     .filter(([, low, high]) => isNumber(low) && isNumber(high));

@@ -2,8 +2,6 @@
 import { setToken } from "./api.js";
 import { command, curl, fill, h } from "./dom.js";
 
-const SHORT = 256; /* tokens: fewer than the positions of any model that is worth a curve */
-
 export function loading(what) {
   return h("p", { class: "notice loading", role: "status" }, `Loading ${what} …`);
 }
@@ -71,15 +69,16 @@ export function firstSteps() {
     sweepCommand("my-run"));
 }
 
-/* Calibrated on one text and measured on another: `names` are two registered datasets. */
+/* Calibrated on one text and measured on another: `names` are two registered datasets. How long sequences are is left
+ * to the server, which knows the positions of the model. */
 export function sweepCommand(trajectory, names = ["calibration", "validation"]) {
   const [calibration, evaluation] = names;
   return command(curl("/v1/sweeps", {
     name: `${trajectory}-gptq`, kind: "quantize",
     base: {
       method: { name: "gptq" },
-      calibration: { dataset: calibration, sequence_length: SHORT, packing: "blocks", max_sequences: 128 },
-      evaluation: { dataset: evaluation, sequence_length: SHORT },
+      calibration: { dataset: calibration, packing: "blocks", max_sequences: 128 },
+      evaluation: { dataset: evaluation },
     },
     grid: { checkpoint: { trajectory }, "method.bits": [3, 4] },
   }));

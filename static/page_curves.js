@@ -56,7 +56,7 @@ function heading({ shown: names, left }, all, view, colours, averages) {
 /* What to post where nothing was quantized: with the datasets there are, of two different ones. */
 function firstSweep(name, datasets) {
   const names = datasets.map((one) => one.name);
-  const evaluation = names.find((one) => /valid|test|eval/i.test(one)) ?? names[0];
+  const evaluation = names.find((one) => /valid|test|eval|held/i.test(one)) ?? names[0];
   const other = names.find((one) => one !== evaluation);
   if (evaluation && other) return sweepCommand(name, [other, evaluation]);
   const addition = (given, path) => command(curl("/v1/datasets", { name: given, path, format: "text" }));

@@ -15,29 +15,61 @@ function quoted(value) {
   return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
 
-/* Columns are called as the axes are; y of several panels is of each panel's own. */
-function heads({ xaxis, yaxis, yaxis2 }) {
-  const title = (axis, letter) => unescaped(axis?.title?.text ?? letter);
-  return ["series", title(xaxis, "x"), yaxis2 ? "y" : title(yaxis, "y"), "value"];
+/* Titles of an axis' own words for places on it, as bars have them. */
+function placesOf(axis) {
+  const texts = axis?.ticktext ? axis.tickvals.map((place, index) => [place, unescaped(axis.ticktext[index])]) : [];
+  return new Map(texts);
 }
 
-/* What the figure draws, a row a point; bands only repeat bounds of points. */
-export function csvOf({ data, layout }) {
-  const rows = [heads(layout)];
-  for (const trace of data) {
-    if (["band", "legend"].includes(trace.meta?.kind)) continue;
-    const names = [trace.name ?? trace.meta?.kind ?? "", trace.meta?.label].filter(Boolean);
-    const name = unescaped(names.join(" · "));
-    if (trace.z) {
-      trace.z.forEach((line, row) => line.forEach((value, column) => {
-        rows.push([name, trace.x[column], trace.y[row], value]);
-      }));
-    } else {
-      trace.x.forEach((x, place) => rows.push([name, x, trace.y[place], ""]));
-    }
+/* "y2", as traces name their axes, -> layout.yaxis2 */
+function axisIn(layout, name) {
+  return layout[`${name[0]}axis${name.slice(1)}`];
+}
+
+/* [low, high] of a point as its bars show it, or as `meta.bounds` tells of a band; [] without an interval. */
+function boundsOf({ error_x: across, error_y: upright, x, y, meta }, place) {
+  if (meta?.bounds) return meta.bounds[place] ?? [];
+  const bars = across ?? upright, value = (across ? x : y)[place];
+  if (!bars || !(bars.array[place] || bars.arrayminus[place])) return [];
+  return [value - bars.arrayminus[place], value + bars.array[place]];
+}
+
+/* The columns of all figures; each file has those that it fills. Axes give their titles to `x` and `y`. */
+const COLUMNS = ["series", "x", "y", "value", "low", "high", "point"];
+
+/* Names of the trace and, where a figure has several panels, of its panel. */
+function seriesIn(trace, layout) {
+  const panel = layout.yaxis2 ? unescaped(axisIn(layout, trace.yaxis ?? "y")?.title?.text ?? "") : "";
+  const names = [trace.name ?? trace.meta?.kind ?? "", trace.meta?.label].filter(Boolean).map(unescaped);
+  return [...new Set([...names, panel])].filter(Boolean).join(" · ");
+}
+
+function rowsOf(trace, layout) {
+  const series = seriesIn(trace, layout);
+  if (trace.z) {
+    return trace.z.flatMap((line, row) => line.map((value, column) => (
+      { series, x: trace.x[column], y: trace.y[row], value })));
   }
-  const columns = data.some((trace) => trace.z) ? 4 : 3;
-  return rows.map((row) => row.slice(0, columns).map(quoted).join(",")).join("\r\n") + "\r\n";
+  const [across, upright] = ["x", "y"].map((letter) => placesOf(axisIn(layout, trace[`${letter}axis`] ?? letter)));
+  return trace.x.map((x, place) => {
+    const [low = null, high = null] = boundsOf(trace, place), y = trace.y[place];
+    const point = trace.meta?.names?.[place] ?? null;
+    return { series, x: across.get(x) ?? x, y: upright.get(y) ?? y, value: null, low, high, point };
+  });
+}
+
+/* What the figure draws, a row a point; bands only repeat bounds of points. y of several panels is of each panel's
+ * own. `meta` of a trace: {names: what each point is of, bounds: [low, high] of each}. */
+export function csvOf({ data, layout }) {
+  const drawn = data.filter((trace) => !["band", "legend"].includes(trace.meta?.kind));
+  const rows = drawn.flatMap((trace) => rowsOf(trace, layout));
+  const always = ["series", "x", "y"], filled = (row, column) => row[column] !== null && row[column] !== undefined;
+  const columns = COLUMNS.filter((column) => always.includes(column) || rows.some((row) => filled(row, column)));
+  const title = (axis, letter) => unescaped(axis?.title?.text ?? letter);
+  const heads = { x: title(layout.xaxis, "x"), y: layout.yaxis2 ? "y" : title(layout.yaxis, "y") };
+  const cells = rows.map((row) => columns.map((column) => row[column]));
+  const lines = [columns.map((column) => heads[column] ?? column), ...cells];
+  return lines.map((line) => line.map(quoted).join(",")).join("\r\n") + "\r\n";
 }
 
 /* The width that was chosen last, in this browser. */

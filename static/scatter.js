@@ -160,7 +160,10 @@ function pointTraces(group, options, named) {
       },
       customdata: points.map((point) => point.checkpoint), text: points.map(text),
       hovertemplate: "%{text}<extra></extra>", name: plain(name), legendgroup: name, showlegend: first,
-      meta: { kind: "points", label: group.label, trajectory: name },
+      meta: {
+        kind: "points", label: group.label, trajectory: name,
+        names: points.map((point) => point.checkpoint_name ?? point.checkpoint),
+      },
     };
   });
 }

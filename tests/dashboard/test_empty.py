@@ -2,6 +2,7 @@
 
 import pytest
 import stand_in
+import stand_in_service
 from looks import DRAWN, check_looks
 
 
@@ -43,6 +44,13 @@ def test_a_frontier_without_points_has_no_axes(world, visit):
     world.points[:] = [point for point in world.points if point[2] is None]
     page = visit("#/frontier")
     assert "Nothing of these trajectories was quantized" in note(page) and height(page, "quantized-frontier-plot") == 0
+
+
+def test_the_suggested_sweep_measures_on_what_was_held_out(world, visit, monkeypatch):
+    monkeypatch.setattr(stand_in_service, "DATASETS", ["held-out", "text"])  # the newest comes first
+    world.add_trajectory("fresh", [1e-3])
+    command = visit("#/curves?trajectory=fresh").run("document.querySelector('.remark code').textContent")
+    assert '"evaluation":{"dataset":"held-out"}' in command
 
 
 def test_curves_say_which_trajectories_they_leave_out(world, visit):

@@ -58,7 +58,7 @@ def test_the_evaluation_of_a_lone_column_is_in_its_caption(visit, world):
         "[...document.querySelectorAll('.caption')].map(one => one.innerText)")
 
 
-def test_losses_are_of_the_first_column_or_of_most_checkpoints(visit):
+def test_losses_are_of_most_checkpoints_and_then_of_the_first_column(visit):
     def series(dataset, checkpoints, **more):
         points = [{"x": place, "y": 1.0, "checkpoint": f"c{place}", "run": "r"} for place in range(checkpoints)]
         return {"trajectory": "t", "dataset": dataset, "protocol_id": dataset, "evaluated_on": f"{dataset} words",
@@ -73,7 +73,9 @@ def test_losses_are_of_the_first_column_or_of_most_checkpoints(visit):
 
     own = [series("b", 1, label="rtn 3-bit", bits=3), series("c", 1, label="rtn 4-bit", bits=4)]
     losses = [series("a", 2), series("b", 3), series("c", 1)]
-    assert words(own, losses) == ["c words", "b words", "a words"]
+    assert words(own, losses) == ["b words", "a words", "c words"]
+    even = [series(name, 2) for name in "abc"]
+    assert words(own, even) == ["c words", "a words", "b words"]
     assert words([series("d", 9, label="rtn 4-bit", bits=4)], losses) == ["b words", "a words", "c words"]
     assert words([], []) == []
     trained = [series("b", 1, source="validation_loss"), series("b", 3)]

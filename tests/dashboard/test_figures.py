@@ -198,7 +198,7 @@ def test_the_numbers_of_a_figure_name_their_axes_and_series_as_they_are(world, v
     page = visit("#/scatter?x=loss_fp&y=delta", ready=ready("scatter-plot"))
     page.click("#scatter-plot-csv")
     rows = list(csv.reader(io.StringIO(page.downloaded(".csv").read_text())))
-    assert rows[0] == ["series", "full-precision loss (nats)", "ΔQL (%)"]
+    assert rows[0] == ["series", "full-precision loss (nats)", "ΔQL (%)", "point"] and rows[-1][3].startswith("step-")
     assert {row[0] for row in rows[1:]} >= {"a<b & \"c\" · gptq 3-bit g128", "fit · gptq 4-bit g128"}
 
 

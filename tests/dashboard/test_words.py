@@ -1,5 +1,7 @@
 """What the dashboard's modules say, called in a page."""
 
+import csv
+import io
 import json
 
 import pytest
@@ -192,3 +194,42 @@ def test_the_last_point_before_the_rate_falls_is_never_the_first(call):
     assert start(1, 1, 1, 0.5, 0) == 2 and start(0.5, 1, 0.9, 0.5) == 1
     assert start(1, 0.9, 0.6, 0) is None and start(0.5, 0.01) is None  # a cosine, a branch
     assert start(1, 1, 1) is None
+
+
+# --- Numbers of figures -----------------------------------------------------------------------------------------------
+def saved(call, module, expression, **given):
+    look = "{ink: {colour: index => '#00000' + index, muted: '', heat: [], line: '', paper: '#ffffff'}, narrow: false}"
+    text = call("saving", f"import('/{module}.js').then(of => module.csvOf(of.{expression.replace('LOOK', look)}))",
+                **given)
+    return list(csv.reader(io.StringIO(text)))
+
+
+def test_saved_numbers_of_units_name_the_units_and_have_intervals(call):
+    units = [{"name": f"model.layers.{layer}.mlp", "alone": {"delta": 0.02, "delta_interval": [0.01, 0.04]},
+              "marginal": None} for layer in range(2)]  # fmt: skip
+    units[1]["alone"]["delta_interval"] = None
+    rows = saved(call, "attribution", "unitsFigure(units, LOOK)", units=units)
+    assert rows[0] == ["series", "ΔQL (%)", "y", "low", "high"]
+    assert rows[1:] == [["alone", "2", "0.mlp", "1", "4"], ["alone", "2", "1.mlp", "", ""]]
+    rows = saved(call, "attribution", "unitsFigure(units, LOOK)", units=[units[0]] * 61)  # too many for an axis
+    assert rows[0][-1] == "point" and rows[61][-1] == "model.layers.0.mlp"
+
+
+def test_saved_numbers_of_panels_say_which_panel(call):
+    rows = saved(call, "train_live", "trainFigure(points, validation, LOOK)",
+                 points=[{"step": 1, "loss": 5.5, "rate": 0.001, "norm": 0.5}], validation=[{"x": 1, "y": 5.25}])
+    assert {row[0] for row in rows[1:]} == {"batch · loss (nats)", "learning rate", "gradient norm",
+                                            "validation · loss (nats)"}
+    rows = saved(call, "geometry", "lineFigure(found, ['a', 'b'], LOOK)", found={
+        "alphas": [0, 1], "losses": [2, 3], "deltas": [0.01, 0.02], "delta_intervals": [[0, 0.03], [0.01, 0.05]]})
+    assert rows[0] == ["series", "alpha", "y", "low", "high"]
+    assert ["deltas · ΔQL (%)", "1", "2", "1", "5"] in rows
+    assert ["full precision · loss (nats)", "0", "2", "", ""] in rows
+
+
+def test_saved_numbers_of_the_frontier_name_the_checkpoints(call):
+    row = {"trajectory": "t", "name": "step-1", "label": "rtn 4-bit g32", "method": "rtn", "width": 4, "y": 2.5,
+           "bits": 4.5, "size": None, "evaluation": "text", "checkpoint": "c1", "best": True}
+    rows = saved(call, "frontier", "quantizedFrontier(rows, {...LOOK, y: 'loss_q', title: 'loss', colour: () => ''})",
+                 rows=[row])
+    assert ["rtn", "4.5", "2.5", "t/step-1 · rtn 4-bit g32"] in rows
