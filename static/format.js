@@ -37,9 +37,12 @@ export function decimals(value) {
   return 4;
 }
 
+const LARGE = 10000; /* percent, from which on digits are grouped: 97,586 */
+
 /* A share as percent, without the sign: 0.0123 -> "1.23" */
 export function percentNumber(share, digits = null) {
   if (!isNumber(share)) return NONE;
+  if (Math.abs(100 * share) >= LARGE) return integer(100 * share);
   const text = (100 * share).toFixed(digits ?? decimals(100 * share));
   return minus(Number(text) === 0 ? text.replace("-", "") : text);
 }
@@ -69,9 +72,16 @@ export function pointsInterval(low, high) {
   return percentInterval(low, high).replace(/%$/, "points");
 }
 
-/* Losses in nats and the like: four decimals. */
-export function loss(value) {
+/* Differences of losses: four decimals, below which they are none. */
+export function nats(value) {
   return isNumber(value) ? minus(value.toFixed(4)) : NONE;
+}
+
+const SMALL = 1e-3; /* nats, of which four decimals leave too few digits */
+
+/* Losses in nats and the like: 2.3456, 3.1×10⁻⁵ */
+export function loss(value) {
+  return isNumber(value) && value !== 0 && Math.abs(value) < SMALL ? scientific(value) : nats(value);
 }
 
 const SUPERSCRIPT = {

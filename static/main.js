@@ -1,5 +1,6 @@
 /* main.js: puts the pages behind their addresses; the colour scheme's button; what to do when the server wants a
  * token. */
+import { RENEWED_SECONDS, renewAges } from "./age.js";
 import { Problem, token } from "./api.js";
 import { fill, h } from "./dom.js";
 import { loadMetrics } from "./metrics.js";
@@ -91,5 +92,6 @@ function failed(error) {
 }
 
 themeButton();
+setInterval(renewAges, 1000 * RENEWED_SECONDS);
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); root.focus(); });
 const go = start(root, { before, missing, failed });

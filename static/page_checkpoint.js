@@ -1,11 +1,12 @@
 /* page_checkpoint.js: one checkpoint: how bad it is, why, what to do about it; all that was measured, beside its
  * neighbours. */
+import { age } from "./age.js";
 import { at, curvesOf, get, list, query } from "./api.js";
 import {
   besideSection, healthSection, layerSection, measuredSection, tensorsSection, whatToDoSection,
 } from "./checkpoint_parts.js";
 import { command, curl, fill, h } from "./dom.js";
-import { ago, bytes, compact, integer, scalar, scientific, time } from "./format.js";
+import { bytes, compact, integer, scalar, scientific } from "./format.js";
 import { gatesOf, gatesSection } from "./gates.js";
 import { badges } from "./integrity.js";
 import { beside, costliest, finished, pairable } from "./measurements.js";
@@ -75,7 +76,7 @@ function about(checkpoint) {
     ["Type", checkpoint.dtype],
     ["Size", bytes(checkpoint.bytes)],
     ["From", h("span", { class: "name" }, origin(checkpoint) ?? "–")],
-    ["Registered", h("span", { title: time(checkpoint.created_at) }, ago(checkpoint.created_at))],
+    ["Registered", age(checkpoint.created_at)],
     ["Tags", tags.length ? tags.map(([name, value]) => `${name}: ${scalar(value)}`).join(", ") : null],
     ["SHA-256", checkpoint.sha256 ? h("code", { title: checkpoint.sha256 }, checkpoint.sha256.slice(0, 12)) : null],
   ]);

@@ -1,7 +1,8 @@
 /* page_data.js: what runs read and how methods are called: datasets and recipes. */
+import { age } from "./age.js";
 import { get, list, query } from "./api.js";
 import { command, curl, fill, h } from "./dom.js";
-import { ago, compact, integer, scalar, time } from "./format.js";
+import { compact, integer, scalar } from "./format.js";
 import { methodIn } from "./method_label.js";
 import { loading } from "./notice.js";
 import { dataTable } from "./table.js";
@@ -34,7 +35,7 @@ const DATASETS = [
   },
   {
     label: "Registered", value: (row) => row.created_at,
-    cell: (row) => h("span", { title: time(row.created_at) }, ago(row.created_at)),
+    cell: (row) => age(row.created_at),
   },
 ];
 

@@ -62,6 +62,7 @@ async function readAll(names, chosen, y, signal) {
 /* {rows, series, names}: `names` are those that are read, which of trajectories that nobody chose may be fewer. */
 async function read(names, { y, all, names: chosen }, signal) {
   const newest = Promise.all(names.map((name) => newestCheckpoint(name, signal)));
+  newest.catch(() => {}); /* awaited below, unless the curves are refused before */
   const { found, fitting } = all ? await readAll(names, chosen.size > 0, y, signal)
     : { found: await readNewest(names, y, signal), fitting: names };
   const parameters = new Map((await newest).filter(Boolean).map((one) => [one.trajectory, one.parameters]));

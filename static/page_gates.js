@@ -1,7 +1,8 @@
 /* page_gates.js: what each gate holds the checkpoints of its trajectory to, and what it says of the newest one. */
+import { age } from "./age.js";
 import { list, newestCheckpoint, query } from "./api.js";
 import { command, curl, fill, h } from "./dom.js";
-import { ago, integer, time } from "./format.js";
+import { integer } from "./format.js";
 import { MOST_GATES, MOST_JUDGED, ruleWords, verdictBadge, verdictOf } from "./gates.js";
 import { keep } from "./live.js";
 import { loading } from "./notice.js";
@@ -59,7 +60,7 @@ const columnsOf = (newest) => [
   },
   {
     label: "Made", value: (row) => row.created_at,
-    cell: (row) => h("span", { title: time(row.created_at) }, ago(row.created_at)),
+    cell: (row) => age(row.created_at),
   },
 ];
 

@@ -1,9 +1,10 @@
 /* page_runs.js: all runs by state, kind, trajectory, checkpoint and day, in an order that the server gives: the address
  * has it all. */
+import { age } from "./age.js";
 import { get, namedTrajectories, query } from "./api.js";
 import { dropdown, textField } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { ago, integer } from "./format.js";
+import { integer } from "./format.js";
 import { keep } from "./live.js";
 import { failure, loading } from "./notice.js";
 import { link, sweepLink } from "./router.js";
@@ -41,7 +42,7 @@ const FILTERS = ["state", "kind", "trajectory", "sweep", ...TYPED.map(({ field }
 let focused = "";
 
 const when = (label, field) => ({
-  label, cell: (run) => h("span", { title: run[field] }, ago(run[field])),
+  label, cell: (run) => age(run[field]),
 });
 
 /* The last column is the time that the runs stand in order of. */

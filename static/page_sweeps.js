@@ -1,8 +1,9 @@
 /* page_sweeps.js: the grids of runs: how far each is, what it refused; and one sweep with its runs. */
+import { age } from "./age.js";
 import { at, change, get, list, post, query } from "./api.js";
 import { sureButton } from "./controls.js";
 import { command, curl, fill, h } from "./dom.js";
-import { ago, integer, plural, scalar, time } from "./format.js";
+import { integer, plural, scalar, time } from "./format.js";
 import { keep } from "./live.js";
 import { methodIn } from "./method_label.js";
 import { attempt, loading } from "./notice.js";
@@ -89,7 +90,7 @@ const columnsOf = (retry) => [
   },
   {
     label: "Made", value: (row) => row.created_at,
-    cell: (row) => h("span", { title: time(row.created_at) }, ago(row.created_at)),
+    cell: (row) => age(row.created_at),
   },
 ];
 

@@ -1,8 +1,9 @@
 /* page_system.js: whether the service is well: workers and their devices, the queue, memory and disk, brought up to
  * date every few seconds. */
+import { age } from "./age.js";
 import { get, post, query, send } from "./api.js";
 import { fill, h } from "./dom.js";
-import { ago, bytes, duration, integer, plural } from "./format.js";
+import { bytes, duration, integer, plural } from "./format.js";
 import { keep } from "./live.js";
 import { loading } from "./notice.js";
 import { link, runLink } from "./router.js";
@@ -66,7 +67,7 @@ const WORKERS = [
   },
   {
     label: "Device", value: (row) => row.device,
-    cell: (row) => `${row.device}${row.threads ? `, ${row.threads} threads` : ""}`,
+    cell: (row) => `${row.device}${row.threads ? `, ${plural(row.threads, "thread")}` : ""}`,
   },
   { label: "Device's state", value: (row) => row.device_state?.state ?? "", cell: stateCell },
   {
@@ -83,8 +84,8 @@ const WORKERS = [
   { label: "Labels", value: (row) => row.labels?.join(", ") ?? "", cell: (row) => row.labels?.join(", ") || "–" },
   { label: "Slurm job", value: (row) => row.slurm_job, cell: (row) => row.slurm_job ?? "–" },
   { label: "Version", value: (row) => row.version, cell: (row) => row.version ?? "–" },
-  { label: "Up since", value: (row) => row.started_at, cell: (row) => ago(row.started_at) },
-  { label: "Last seen", value: (row) => row.seen_at, cell: (row) => ago(row.seen_at) },
+  { label: "Up since", value: (row) => row.started_at, cell: (row) => age(row.started_at) },
+  { label: "Last seen", value: (row) => row.seen_at, cell: (row) => age(row.seen_at) },
 ];
 
 function devices(workers) {
@@ -144,20 +145,22 @@ export async function showSystem({ root, signal }) {
   document.title = "System · deltaq";
   fill(root, h("h1", {}, "System"), loading("the state of the service"));
   const refused = new Set();
+  let plan = null; /* asked for once: a dry run is work for the server */
   const read = async () => {
-    const [workers, text, queued, plan] = await Promise.all([
+    const [workers, text, queued, planned] = await Promise.all([
       get("/v1/workers", signal),
       send("GET", "/metrics", { accept: "text/plain", signal }).then((response) => response.text()),
       get(query("/v1/runs", { state: "queued", limit: LATEST, view: "summary" }), signal),
-      memoryPlan(refused, signal),
+      plan ?? memoryPlan(refused, signal),
     ]);
+    plan = planned;
     return { workers: workers.items, numbers: readMetrics(text), queued: queued.items, plan };
   };
   const workersTable = (rows) => dataTable({
     caption: "Workers", className: "boards", columns: WORKERS, rows, sortable: true,
     ...sortedBy("sort", WORKERS),
   });
-  const item = (run) => h("li", {}, title(run), h("span", { class: "muted when" }, ago(run.created_at)));
+  const item = (run) => h("li", {}, title(run), h("span", { class: "muted when" }, age(run.created_at)));
   const show = ({ workers, numbers, queued, plan }) => fill(root, h("h1", {}, "System"),
     numbers.get("deltaq_database_up") === 0 ? h("p", { class: "bad" }, "▲ The database does not answer.") : null,
     workers.length ? null : h("p", { class: "bad" }, "▲ No worker was seen in the last minute: queued runs wait."),

@@ -1,8 +1,9 @@
 /* page_trajectories.js: the first page. What there is, what is going on, what went wrong of late. */
+import { age } from "./age.js";
 import { at, curvesOf, get, list, query } from "./api.js";
 import { segmented } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { ago, compact, integer, percent, plural } from "./format.js";
+import { compact, integer, percent, plural } from "./format.js";
 import { markOf, queued, running, watch } from "./live.js";
 import { worstOf } from "./marks.js";
 import { metric } from "./metrics.js";
@@ -217,7 +218,7 @@ function summary(trajectories) {
 async function showFailures(section, signal) {
   const { items } = await get(query("/v1/runs", { state: "failed", limit: FAILURES, view: "summary" }), signal);
   section.hidden = items.length === 0;
-  const item = (run) => h("li", {}, title(run), h("span", { class: "muted when" }, ago(run.finished_at)),
+  const item = (run) => h("li", {}, title(run), h("span", { class: "muted when" }, age(run.finished_at)),
     problem(run.error ?? {}));
   fill(section,
     h("div", { class: "row between" },

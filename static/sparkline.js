@@ -5,12 +5,12 @@ import { strokeDash } from "./palette.js";
 
 const WIDTH = 120, HEIGHT = 28, MARGIN = 3;
 
-/* `curves`: [{points: [{x, y}], bits}]; all share both axes, and y starts at zero. */
+/* `curves`: [{points: [{x, y}], bits}]; all share both axes, and y starts at zero. Null where none has two points. */
 export function sparkline(curves, colour, description) {
   const known = (points) => points.filter(({ x, y }) => isNumber(x) && isNumber(y));
   const drawn = curves.map(({ points, bits }) => ({ bits, points: known(points) }));
   const all = drawn.flatMap(({ points }) => points);
-  if (all.length < 2) return null;
+  if (!drawn.some(({ points }) => points.length > 1)) return null;
   const xs = all.map((point) => point.x), ys = all.map((point) => point.y);
   const left = Math.min(...xs), right = Math.max(...xs), low = Math.min(0, ...ys), high = Math.max(...ys);
   const place = (point) => {

@@ -2,7 +2,7 @@
  * Pure functions of what was measured: no sentence without a number behind it. */
 import { FLAGS } from "./integrity.js";
 import {
-  integer, isNumber, loss, percent, percentInterval, percentNumber, points, pointsInterval, relativeChange, scientific,
+  integer, isNumber, nats, percent, percentInterval, percentNumber, points, pointsInterval, relativeChange, scientific,
 } from "./format.js";
 import { apartFrom, attributionOf, finished, layerChanges, questionOf } from "./measurements.js";
 import { methodIn } from "./method_label.js";
@@ -44,7 +44,7 @@ function since(run, before, comparison) {
   const reach = interval ? `, 95 % paired: ${pointsInterval(...interval)}` : "";
   const told = isNumber(paired?.difference) ? ` (difference ${points(paired.difference)}${reach})` : "";
   const sure = interval && interval[0] <= 0 && interval[1] >= 0 ? ": within the noise of this evaluation" : "";
-  if (!differ(Math.abs(change ?? difference), 0, (share) => Number(percentNumber(share)))) {
+  if (!differ(Math.abs(change ?? difference), 0, (share) => Number(percentNumber(Math.min(share, 1))))) {
     return `Since ${before.name} it did not change${change === null ? "" : told}.`;
   }
   if (change !== null) return `Since ${before.name} it changed by ${signed(change, percent)}${told}${sure}.`;
@@ -64,9 +64,9 @@ function losses(run, before) {
   const then = before?.run?.result, now = run.result;
   if (!then || ![then.loss_fp, then.loss_q, now.loss_fp, now.loss_q].every(isNumber)) return null;
   const full = now.loss_fp - then.loss_fp, quantized = now.loss_q - then.loss_q;
-  const moved = (difference) => differ(Math.abs(difference), 0, loss);
+  const moved = (difference) => differ(Math.abs(difference), 0, nats);
   const way = (difference) => (moved(difference)
-    ? `${difference < 0 ? "fell" : "rose"} by ${loss(Math.abs(difference))} nats` : "stayed the same");
+    ? `${difference < 0 ? "fell" : "rose"} by ${nats(Math.abs(difference))} nats` : "stayed the same");
   const part = quantized < 0 ? percent(1 - quantized / full) : "all";
   const gain = moved(full) && full < 0 && quantized > full ? ` Quantization takes ${part} of that gain.` : "";
   return `The full-precision loss ${way(full)} and the quantized loss ${way(quantized)}.${gain}`;

@@ -207,13 +207,14 @@ def test_runs_can_be_filtered_by_every_kind_and_state_of_the_interface(visit):
         assert sorted(page.run(offered)) == sorted(["", *expected])
 
 
-def test_memory_and_disk_are_read_again(world, visit, monkeypatch):
+def test_the_dry_run_of_the_system_page_is_asked_for_once(world, visit):
+    """It is work for the server; the rest of the page is read again."""
     page = visit("#/system")
     assert "Free disk for a run\n500 GiB" in page.run("document.querySelector('main').innerText")
-    answer = stand_in.Handler.create_run
-    changed = {"disk": {"peak_bytes": 4096, "available_bytes": 3 << 30}}
-    monkeypatch.setattr(stand_in.Handler, "create_run", lambda handler: {**answer(handler), **changed})
-    page.wait("document.querySelector('main').innerText.includes('Free disk for a run\\n3 GiB')", seconds=20)
+    world.workers[0]["threads"] = 1
+    page.wait("document.querySelector('main').innerText.match(/cpu, 1 thread\\s/) !== null")
+    assert "Free disk for a run\n500 GiB" in page.run("document.querySelector('main').innerText")
+    assert [method for method, path in world.requests if path == "/v1/runs"] == ["POST"]
 
 
 def test_runs_stand_in_the_order_of_the_address(world, visit):

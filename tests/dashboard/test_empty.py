@@ -46,6 +46,13 @@ def test_a_frontier_without_points_has_no_axes(world, visit):
     assert "Nothing of these trajectories was quantized" in note(page) and height(page, "quantized-frontier-plot") == 0
 
 
+def test_a_frontier_of_an_unknown_trajectory_says_so(visit):
+    """And leaves no promise behind that nobody caught: visit() fails for such."""
+    page = visit("#/frontier?trajectory=nope")
+    page.expected = ["404"]
+    page.wait("document.querySelector('.remark .problem') !== null")
+
+
 def test_the_suggested_sweep_measures_on_what_was_held_out(world, visit, monkeypatch):
     monkeypatch.setattr(stand_in_service, "DATASETS", ["held-out", "text"])  # the newest comes first
     world.add_trajectory("fresh", [1e-3])

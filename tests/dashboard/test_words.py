@@ -233,3 +233,34 @@ def test_saved_numbers_of_the_frontier_name_the_checkpoints(call):
     rows = saved(call, "frontier", "quantizedFrontier(rows, {...LOOK, y: 'loss_q', title: 'loss', colour: () => ''})",
                  rows=[row])
     assert ["rtn", "4.5", "2.5", "t/step-1 · rtn 4-bit g32"] in rows
+
+
+# --- Numbers and ages -------------------------------------------------------------------------------------------------
+def test_large_percentages_have_separators_and_small_losses_digits(call):
+    shown = call("format", "[99.99, 100, 97585.7, -123.4567].map(share => module.percent(share))")
+    assert shown == ["9999 %", "10,000 %", "9,758,570 %", "−12,346 %"]
+    assert call("format", "module.percentInterval(0.5, 200)") == "50 to 20,000 %"
+    losses = call("format", "[2.34567, 0.001, 0.00099, 0.0000312, 0, null].map(value => module.loss(value))")
+    assert losses == ["2.3457", "0.0010", "9.9×10⁻⁴", "3.12×10⁻⁵", "0.0000", "–"]
+    words = reasons(call, (150.0, 4, {}), (0.01, 4, {}))  # a change that has separators is still one
+    assert "Since earlier it changed by +1,499,900 %" in words
+
+
+def test_ages_stay_true(call):
+    told = call("age", """(() => {
+        const then = new Date(Date.now() - 11000).toISOString(), now = Date.now, root = document.createElement("p");
+        root.append(module.age(then), module.age(null));
+        document.body.append(root);
+        const before = root.textContent;
+        Date.now = () => now() + 120000;
+        module.renewAges();
+        Date.now = now;
+        return [before, root.textContent]; })()""")
+    assert told == ["11 s ago–", "2 min ago–"]
+
+
+def test_a_trend_needs_two_points_of_a_curve(call):
+    drawn = "module.sparkline(curves, '', '') !== null"
+    one = {"points": [{"x": 1, "y": 0.1}], "bits": 4}
+    assert not call("sparkline", drawn, curves=[one, one]) and not call("sparkline", drawn, curves=[])
+    assert call("sparkline", drawn, curves=[one, {"points": [{"x": 1, "y": 0.1}, {"x": 2, "y": 0.2}], "bits": 3}])
