@@ -37,14 +37,14 @@ METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
     "task, 0 lies outside exactly when McNemar's p is below 0.05; of a mean, made of those of its tasks"
 
 /* clang-format off */
-#define MEASURE_FIELDS(name_, kind_, variable_, finite_) \
+#define MEASURE_FIELDS(name_, kind_, variable_, finite_, quantized_) \
     {.name = name_, .type = RESULT_NUMBER, .offset = FULL(value), .finite = finite_, .metric = &variable_##_metric, \
      .spread = RESULT_BETWEEN, .spread_low = FULL(low), .spread_high = FULL(high)}, \
     {.name = name_ "_interval", .type = RESULT_INTERVAL, .offset = FULL(low), .high = FULL(high), .later = true, \
      .help = INTERVAL_HELP}, \
     {.name = name_ "_stderr", .type = RESULT_NUMBER, .offset = FULL(error), .later = true, .help = "Standard error"}, \
     {.name = name_ "_q", .type = RESULT_NUMBER, .offset = QUANTIZED(value), .finite = true, \
-     .metric = &variable_##_metric, \
+     .metric = &variable_##_metric, .label = quantized_, .format = RESULT_PERCENT, \
      .of_method = true, .spread = RESULT_BETWEEN, .spread_low = QUANTIZED(low), .spread_high = QUANTIZED(high), \
      .help = "The quantized model's", WITH_METHOD}, \
     {.name = name_ "_q_interval", .type = RESULT_INTERVAL, .offset = QUANTIZED(low), .high = QUANTIZED(high), \
@@ -66,11 +66,14 @@ METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
     {0}
 /* clang-format on */
 
-static const struct result_field plain_fields[] = {MEASURE_FIELDS("accuracy", "", accuracy, true)};
-static const struct result_field normalised_fields[] = {MEASURE_FIELDS("accuracy_norm", "_norm", accuracy_norm, true)};
-static const struct result_field mean_plain_fields[] = {MEASURE_FIELDS("mean_accuracy", "", mean_accuracy, true)};
+static const struct result_field plain_fields[] = {
+    MEASURE_FIELDS("accuracy", "", accuracy, true, "Quantized accuracy")};
+static const struct result_field normalised_fields[] = {
+    MEASURE_FIELDS("accuracy_norm", "_norm", accuracy_norm, true, "Quantized accuracy by character")};
+static const struct result_field mean_plain_fields[] = {
+    MEASURE_FIELDS("mean_accuracy", "", mean_accuracy, true, "Quantized mean accuracy")};
 static const struct result_field mean_normalised_fields[] = {
-    MEASURE_FIELDS("mean_accuracy_norm", "_norm", mean_accuracy_norm, false)};
+    MEASURE_FIELDS("mean_accuracy_norm", "_norm", mean_accuracy_norm, false, "Quantized mean accuracy by character")};
 static const struct result_shape plain_shape = {.fields = plain_fields};
 static const struct result_shape normalised_shape = {.fields = normalised_fields};
 static const struct result_shape mean_plain_shape = {.fields = mean_plain_fields};

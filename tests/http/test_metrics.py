@@ -34,12 +34,17 @@ def test_the_figures_of_results_are_told(service):
     items = {item["name"]: item for item in answer["items"]}
     figures = {(figure["kind"], figure["name"]): figure for figure in answer["figures"]}
     assert len(figures) == len(answer["figures"])
+    names = {(figure["kind"], figure["label"]) for figure in answer["figures"]}
+    assert len(names) == len(figures)  # no two numbers of a result are called alike
+    assert figures["tasks", "mean_accuracy_q"]["label"] == "Quantized mean accuracy"
     for (kind, name), figure in figures.items():
         properties = OPENAPI["components"]["schemas"][f"{kind.title()}Result"]["properties"]
         assert {name, figure["interval"], figure["stderr"]} - {None} <= set(properties)
         if figure["metric"]:
-            same = ("label", "better", "format")
-            assert [figure[field] for field in same] == [items[figure["metric"]][field] for field in same]
+            metric = items[figure["metric"]]
+            assert [figure[field] for field in ("better", "format")] == [metric["better"], metric["format"]]
+            quantized = f"Quantized {metric['label'][0].lower()}{metric['label'][1:]}"  # the metric of another method
+            assert figure["label"] == (quantized if name == f"{figure['metric']}_q" else metric["label"])
     delta, trace, alone = (figures["quantize", "delta"], figures["sharpness", "trace"],
                            figures["attribution", "delta_alone"])
     assert (delta["interval"], delta["stderr"], delta["optional"]) == ("delta_interval", None, False)
