@@ -38,18 +38,19 @@ function intervalOf(series, { checkpoint }, label, value) {
 }
 
 /* `accuracies`: series of the chosen task, or of the mean. */
-async function read({ trajectory, task, label }, series, accuracies, signal) {
-  const answer = await get(query("/v1/flips", { trajectory, task, label }), signal);
+async function read({ trajectory, task, label, protocol }, series, accuracies, signal) {
+  const answer = await get(query("/v1/flips", { trajectory, task, label, protocol }), signal);
+  const id = answer.series?.protocol_id, own = accuracies.filter((one) => !id || one.protocol_id === id);
   const deltas = new Map((series?.points ?? []).map((point) => [point.checkpoint, point.y]));
   const points = answer.checkpoints.map((at, index) => {
     const full = at.right / at.items, quantized = isNumber(at.right_q) ? at.right_q / at.items : null;
     return {
       ...at, x: at.step ?? index, full, quantized, delta: deltas.get(at.checkpoint) ?? null,
-      full_interval: intervalOf(accuracies, at, "", full),
-      quantized_interval: quantized === null ? null : intervalOf(accuracies, at, label, quantized),
+      full_interval: intervalOf(own, at, "", full),
+      quantized_interval: quantized === null ? null : intervalOf(own, at, label, quantized),
     };
   });
-  return { items: answer.items, points };
+  return { items: answer.items, points, of: answer.series };
 }
 
 async function seriesOf(trajectory, metric, signal) {
@@ -59,6 +60,20 @@ async function seriesOf(trajectory, metric, signal) {
 /* The quantizations whose tasks were answered. */
 function labelsOf(means) {
   return [...new Set(means.map(labelOf).filter(Boolean))].sort();
+}
+
+/* The ways in which the tasks were asked with this quantization: records and shots. */
+function protocolsOf(accuracies, label) {
+  const own = accuracies.filter((one) => labelOf(one) === (label ?? ""));
+  return [...new Map(own.map(({ protocol_id: id, dataset }) => [id ?? "", `${dataset} (${(id ?? "").slice(0, 8)})`]))];
+}
+
+/* What all answers of the page are of: one series, never several. */
+function seriesWords(of) {
+  if (!of) return "";
+  const calibrated = of.calibrated_on ? `, calibrated on ${of.calibrated_on}` : "";
+  return ` Answers of one way of asking: ${plural(of.shots, "solved example")} before each question, `
+    + `${of.label || "full precision alone"}${calibrated}, protocol ${of.protocol_id}.`;
 }
 
 function nothing(trajectory) {
@@ -74,19 +89,20 @@ export async function showFlips({ root, query: search, signal }) {
   const options = {
     ...readCommon(search), delta: search.get("delta"),
     trajectory: search.get("trajectory") ?? trajectories[0]?.name ?? "",
-    task: search.get("task"), label: search.get("label"),
+    task: search.get("task"), label: search.get("label"), protocol: search.get("protocol"),
   };
   const controls = h("div", { class: "controls" }), body = h("div");
-  let tasks = [""], labels = [], series = [];
+  let tasks = [""], labels = [], asked = [], series = [];
   const turn = turns();
   const address = () => {
-    const { trajectory, task, label, delta, zoom } = options;
-    return flipsLink(trajectory, { task, label, delta, ...commonFields({ zoom }), ...keptFields(...ORDERS) });
+    const { trajectory, task, label, protocol, delta, zoom } = options;
+    return flipsLink(trajectory, { task, label, protocol, delta, ...commonFields({ zoom }), ...keptFields(...ORDERS) });
   };
 
   /* All that a view needs, read before anything of the page changes. */
   const readAll = async (wanted) => {
-    if (!wanted.trajectory) return { labels: [], series: [], options: wanted, chosen: null, items: [], points: [] };
+    const none = { labels: [], protocols: [], series: [], chosen: null, items: [], points: [], of: null };
+    if (!wanted.trajectory) return { ...none, options: wanted };
     const { trajectory, task } = wanted;
     const [means, answered, deltas] = await Promise.all([
       seriesOf(trajectory, "mean_accuracy", signal), task ? seriesOf(trajectory, "accuracy", signal) : [],
@@ -94,14 +110,15 @@ export async function showFlips({ root, query: search, signal }) {
     ]);
     const known = labelsOf(means), own = answered.filter(({ dataset }) => dataset?.startsWith(`${task} `));
     const complete = { ...wanted, label: wanted.label ?? known[0] ?? null }, chosen = deltaOf(deltas, complete);
-    const found = await read(complete, chosen, task ? own : means, signal);
-    return { labels: known, series: deltas, options: complete, chosen, ...found };
+    const accuracies = task ? own : means, found = await read(complete, chosen, accuracies, signal);
+    const protocols = protocolsOf(accuracies, complete.label);
+    return { labels: known, protocols, series: deltas, options: complete, chosen, ...found };
   };
   const show = async (current) => {
     const found = await readAll({ ...options });
     if (!current()) return null;
     const { chosen, items, points } = found;
-    ({ labels, series } = found);
+    ({ labels, protocols: asked, series } = found);
     Object.assign(options, found.options);
     amend(address());
     if (!options.task) tasks = ["", ...new Set(items.map((item) => item.task.replace(/^mmlu_.*/, "mmlu")))].sort();
@@ -117,7 +134,7 @@ export async function showFlips({ root, query: search, signal }) {
     const plot = drawing("accuracy-plot", words, figure, signal, { pick, zoom });
     return fill(body,
       h("section", {}, h("h2", {}, "Accuracy beside ΔQL"), plot.node, accuracyTable(points, of),
-        h("p", { class: "muted caption" }, intervalWords(points))),
+        h("p", { class: "muted caption" }, intervalWords(points), seriesWords(found.of))),
       h("section", {}, h("h2", {}, "Questions that flip most"),
         items.length ? flipsTable(items) : h("p", {}, "No answer changed."),
         h("p", { class: "muted caption" }, `Over ${plural(points.length, "checkpoint")}, in the order of training: `
@@ -139,13 +156,16 @@ export async function showFlips({ root, query: search, signal }) {
     const deltas = [[NONE, "none"], ...series.map(({ text }) => [text, text])];
     const now = deltaOf(series, options)?.text ?? NONE;
     const zoom = { x: null, y: null };
-    const afresh = (trajectory) => set({ trajectory, task: null, label: null, delta: null, zoom });
+    const afresh = (trajectory) => set({ trajectory, task: null, label: null, protocol: null, delta: null, zoom });
     fill(controls,
       dropdown("Trajectory", names, options.trajectory, afresh),
-      labels.length ? dropdown("Method", methods, options.label ?? "", (label) => set({ label })) : null,
+      labels.length
+        ? dropdown("Method", methods, options.label ?? "", (label) => set({ label, protocol: null })) : null,
+      asked.length > 1 ? dropdown("Asked", [["", "newest"], ...asked], options.protocol ?? "",
+        (protocol) => set({ protocol: protocol || null })) : null,
       series.length ? dropdown("ΔQL of", deltas, now, (delta) => set({ delta })) : null,
       dropdown("Task", tasks.map((name) => [name, name || "all"]), options.task ?? "",
-        (value) => set({ task: value || null })));
+        (value) => set({ task: value || null, protocol: null })));
   };
   fill(root, h("h1", {}, "Tasks"), controls, body);
   await show(turn());

@@ -41,7 +41,7 @@
 #define QUERY_COMPARE "a", "b"
 #define QUERY_EVENTS "kind+", "trajectory+", "after", "follow"
 #define QUERY_VERDICT "checkpoint", "wait"
-#define QUERY_FLIPS "trajectory", "task", "label", "limit"
+#define QUERY_FLIPS "trajectory", "task", "label", "shots", "protocol", "calibration", "limit"
 
 /* The fields of struct route in their order, the query fields last. */
 #define ROUTES(X) \

@@ -32,16 +32,20 @@ MUST_CHECK enum status task_items_insert(struct connection *connection, const ch
                                          const struct task_items *items, struct error *error);
 
 struct task_flips_query {
-    const char *trajectory;   /* reference */
-    const char *task, *label; /* NULL: any */
+    const char *trajectory;                     /* reference */
+    const char *task;                           /* NULL: all */
+    const char *label, *protocol, *calibration; /* of the series; NULL: any */
+    int64_t shots;                              /* negative: any */
     int64_t limit;
 };
 
-/* {"trajectory", "items": [{"task", "doc", "question", "gold", "checkpoints", "changes", "up", "down", "course":
- * [{"checkpoint", "name", "step", "right", "right_q"}]}], "checkpoints": [{"checkpoint", "name", "step", "items",
- * "right", "right_q", "up", "down"}]}: the questions that quantization flips most over the trajectory's checkpoints,
- * then those whose answer changes most from one checkpoint to the next. Of each checkpoint and question the newest run
- * counts, one with a quantized model before others. STATUS_NOT_FOUND. */
+/* {"trajectory", "series": {"label", "dataset", "shots", "protocol_id", "calibration_id", "calibrated_on"}, "items":
+ * [{"task", "doc", "question", "gold", "checkpoints", "changes", "up", "down", "course": [{"checkpoint", "name",
+ * "step", "right", "right_q"}]}], "checkpoints": [{"checkpoint", "name", "step", "items", "right", "right_q", "up",
+ * "down"}]}: the questions that quantization flips most over the trajectory's checkpoints, then those whose answer
+ * changes most from one checkpoint to the next. All are of one series of the accuracy of `task`, or of the mean over
+ * all tasks: that of the newest run that the query admits, one with a method before full precision; null when there is
+ * none. Of each checkpoint the newest run of that series counts. STATUS_NOT_FOUND. */
 MUST_CHECK enum status task_items_flips(struct connection *connection, const struct task_flips_query *query,
                                         json_t **document, struct error *error);
 

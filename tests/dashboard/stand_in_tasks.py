@@ -4,7 +4,9 @@
 def flips(world, trajectory, items=()):
     """Every checkpoint of the trajectory was asked without quantization; `items` are the questions that flipped."""
     own = [item for item in world.checkpoints if item["trajectory"] == trajectory]
-    return {"trajectory": trajectory, "items": list(items),
+    series = {"label": "", "dataset": "0-shot", "shots": 0, "protocol_id": "00112233aabbccdd", "calibration_id": None,
+              "calibrated_on": None}  # fmt: skip
+    return {"trajectory": trajectory, "series": series, "items": list(items),
             "checkpoints": [{"checkpoint": item["id"], "name": item["name"], "step": item["step"],
                              "items": 100, "right": 40 + place, "right_q": None, "up": 0, "down": 0}
                             for place, item in enumerate(own)]}  # fmt: skip

@@ -87,6 +87,7 @@ def test_accuracies_have_the_intervals_of_their_runs(world, answered, visit):
                                  right / 100 + 0.1, run))
             mean = world.add_run("tasks", {"checkpoint": at["id"]}, "succeeded")["id"]
             world.datasets[mean] = "0-shot"
+            world.protocols[run] = world.protocols[mean] = answered["series"]["protocol_id"]
             world.points.append(("mean_accuracy", at, None, 4 if label else None, label, right / 100 + 0.05,
                                  right / 100 - 0.04, right / 100 + 0.15, mean))
     cells = ("[...document.querySelectorAll('main tbody tr')].map(row => [...row.cells]"
@@ -95,7 +96,8 @@ def test_accuracies_have_the_intervals_of_their_runs(world, answered, visit):
     assert page.run(cells)[0][2:4] == ["40.0 % 31.0 to 50.0 %", "30.0 % 21.0 to 40.0 %"]
     full = page.run("document.querySelector('#accuracy-plot').data[0].error_y")
     assert full["array"] == pytest.approx([10] * 8) and full["arrayminus"] == pytest.approx([9] * 8)
-    assert "of accuracies Wilson's" in page.run("document.querySelector('main .caption').innerText")
+    caption = page.run("document.querySelector('main .caption').innerText")
+    assert "of accuracies Wilson's" in caption and "full precision alone, protocol 00112233aabbccdd" in caption
     check_looks(page, "tasks-intervals")
     page = visit("#/flips?trajectory=constant", ready=DRAWN)  # the mean is another number than the share of all items
     assert page.run(cells)[0][2:4] == ["40.0 %", "30.0 %"]

@@ -108,6 +108,56 @@ def test_a_quantized_model_is_asked_the_same_and_flips_are_listed(service, ready
     assert sorted(one["label"] for one in series if one["dataset"] == "2-shot") == ["", "rtn 2-bit g16"]
 
 
+def right_ones(service, run, field="choice"):
+    lines = service.get(f"/v1/runs/{run['id']}/artifacts/items.jsonl").body.decode().splitlines()
+    return sum(item[field] == item["gold"] for item in map(json.loads, lines))
+
+
+def test_flips_are_of_one_series(service, ready):
+    """Shots, records and methods are never mixed: neither along the trajectory nor at a checkpoint."""
+    path = service.files / "tasks" / "others.jsonl"
+    path.write_text("\n".join(piqa(f"stir {k}", k % 2) for k in range(4)) + "\n")
+    folder = service.files / "tasks"
+    for k in (1, 2):
+        model = models.write_llama(folder / f"other{k}", seed=10 + k, max_position_embeddings=160)
+        service.checkpoint(model, "one-series", f"step{k}", step=k)
+
+    def ask(step, bits, **given):
+        run = service.run("tasks", **{**ready, "shots": 0, **given, "checkpoint": f"one-series/{step}"},
+                          **({"method": {"name": "rtn", "bits": bits, "group_size": 16}} if bits else {}))
+        assert run["state"] == "succeeded", run["error"]
+        return run
+
+    def flips(**fields):
+        fields = "".join(f"&{name}={value}" for name, value in fields.items())
+        found = service.get(f"/v1/flips?trajectory=one-series&limit=1000{fields}").json
+        return found["series"], [(at["name"], at["items"], at["right"], at["right_q"]) for at in found["checkpoints"]]
+
+    def told(name, run, quantized=True):
+        return (name, run["result"]["items"], right_ones(service, run),
+                right_ones(service, run, "choice_q") if quantized else None)
+
+    assert flips() == (None, [])
+    first, second = ask("step1", 2), ask("step2", 2)
+    shot, four = ask("step2", 2, shots=2), ask("step2", 4)
+    other = ask("step2", 2, tasks=[{"name": "piqa", "path": str(path)}])
+    series, found = flips()
+    assert found == [told("step2", other)] and series["protocol_id"] == other["result"]["protocol_id"]
+    assert (series["label"], series["shots"], series["calibration_id"]) == ("rtn 2-bit g16", 0, None)
+    series, found = flips(protocol=first["result"]["protocol_id"], label="rtn%202-bit%20g16")
+    assert found == [told("step1", first), told("step2", second)] and series["dataset"] == "0-shot"
+    assert flips(label="rtn%204-bit%20g16")[1] == [told("step2", four)]
+    assert flips(shots=2)[1] == [told("step2", shot)] and flips(shots=2)[0]["shots"] == 2
+    series, found = flips(task="piqa", shots=2)
+    assert series["dataset"] == "piqa 2-shot" and found == [told("step2", shot)]
+    assert flips(shots=3) == (None, []) and flips(protocol="0" * 16) == (None, [])
+    plain = ask("step1", None)
+    series, found = flips()
+    assert series["label"] == "" and found == [told("step1", plain, False), told("step2", four, False)]
+    answer = service.get("/v1/flips?trajectory=one-series&shots=33")
+    assert answer.status == 422
+
+
 def test_what_a_run_needs_is_told_before(service, ready):
     asked = {**ready, "checkpoint": "tasks/step2", "shots": 1, "method": {"name": "rtn", "bits": 3, "group_size": 16}}
     told = service.post("/v1/runs", {"kind": "tasks", "params": asked, "dry_run": True}).json
