@@ -108,6 +108,8 @@ struct result_field {
     enum result_spread spread;      /* of the metric */
     size_t spread_low, spread_high; /* where its doubles lie */
     size_t spread_count;            /* RESULT_STDERR */
+    size_t spread_degrees;          /* RESULT_STDERR: its degrees of freedom (a double), where units do not weigh the
+                                       same; 0: spread_count less one */
 };
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "eval/bootstrap.h"
+#include "eval/leverage.h"
 #include "eval/paired.h"
 #include "eval/student.h"
 
@@ -38,17 +39,19 @@ static double residual(const struct difference_side *side, const struct sums *su
 static double standard_error(const struct difference_pair *pair, const struct sums *a, const struct sums *b,
                              const int64_t *weights, int64_t count)
 {
+    const struct leverage leverage = leverage_of(weights, count);
     double squares = 0;
     for (int64_t i = 0; i < count; i++) {
-        const double e = residual(&pair->b, b, weights[i], i) - residual(&pair->a, a, weights[i], i);
+        const double both = residual(&pair->b, b, weights[i], i) - residual(&pair->a, a, weights[i], i);
+        const double e = leverage_residual(&leverage, both, weights[i]);
         squares += e * e;
     }
-    return count > 1 ? sqrt((double)count / (double)(count - 1) * squares) : NAN;
+    return count > 1 ? sqrt(leverage.over / leverage.under * squares) : NAN;
 }
 
-static struct ratio_interval student(const struct difference *found, int64_t count)
+static struct ratio_interval student(const struct difference *found, double degrees)
 {
-    const double half = student_quantile((double)(count - 1)) * found->standard_error;
+    const double half = student_quantile(degrees) * found->standard_error;
     if (!isfinite(found->value) || !isfinite(half)) return (struct ratio_interval){NAN, NAN, RATIO_NONE};
     return (struct ratio_interval){found->value - half, found->value + half, RATIO_STUDENT};
 }
@@ -110,8 +113,8 @@ enum status difference_measure(const struct difference_pair *pairs, int pair_cou
         out[p] = (struct difference){.a = a.over / a.under, .b = b.over / b.under};
         out[p].value = out[p].b - out[p].a;
         out[p].standard_error = standard_error(pair, &a, &b, weights, count);
-        out[p].interval =
-            drawn ? percentiles(draws + (int64_t)p * BOOTSTRAP_DRAWS, out[p].value) : student(&out[p], count);
+        out[p].interval = drawn ? percentiles(draws + (int64_t)p * BOOTSTRAP_DRAWS, out[p].value)
+                                : student(&out[p], leverage_degrees(weights, count));
         count_sides(pair, count, &out[p]);
     }
     memory_free(draws);

@@ -1,6 +1,7 @@
 #include "eval/evaluate.h"
 
 #include "base/memory.h"
+#include "eval/leverage.h"
 #include "model/head.h"
 #include "model/hidden.h"
 #include "model/loader.h"
@@ -48,16 +49,19 @@ enum status evaluate_check(const struct model_config *config, const struct seque
  * by its predictions. */
 static void moments(struct evaluate_result *out)
 {
+    const struct leverage leverage = leverage_of(out->sequence_predictions, out->sequences);
     double total = 0, spread = 0;
     for (int64_t s = 0; s < out->sequences; s++)
         total += out->sequence_losses[s] * (double)out->sequence_predictions[s];
     out->loss = total / (double)out->predictions;
     for (int64_t s = 0; s < out->sequences; s++) {
-        const double d = (double)out->sequence_predictions[s] * (out->sequence_losses[s] - out->loss);
+        const double whole = (double)out->sequence_predictions[s] * (out->sequence_losses[s] - out->loss);
+        const double d = leverage_residual(&leverage, whole, out->sequence_predictions[s]);
         spread += d * d;
     }
-    const double n = (double)out->sequences;
-    out->loss_stderr = out->sequences < 2 ? NAN : sqrt(spread * n / (n - 1)) / (double)out->predictions;
+    out->loss_stderr =
+        out->sequences < 2 ? NAN : sqrt(spread * leverage.over / leverage.under) / (double)out->predictions;
+    out->loss_degrees = leverage_degrees(out->sequence_predictions, out->sequences);
 }
 
 static int64_t predictions_of(const struct chunk *chunk, int64_t s)

@@ -13,6 +13,7 @@ struct evaluate_result {
     double loss; /* mean over all predictions, nats */
     /* standard error of that mean over sequences, weighted by their predictions; NAN for one sequence */
     double loss_stderr;
+    double loss_degrees; /* of freedom of that error (leverage.h); 0 for one sequence */
     int64_t sequences, tokens, predictions;
     double flops;                  /* of its plan; set by evaluate_asked and evaluate_run */
     double *sequence_losses;       /* [sequences] mean over each one's predictions; owned (evaluate_result_reset) */

@@ -1,6 +1,7 @@
 #include "eval/ratio.h"
 
 #include "eval/bootstrap.h"
+#include "eval/leverage.h"
 #include "eval/student.h"
 
 #include <math.h>
@@ -10,15 +11,17 @@ double ratio_variance(const double *a, const double *b, const int64_t *weights, 
 {
     double sum_a = 0, sum_b = 0, squares = 0;
     if (count < 2) return NAN;
+    const struct leverage leverage = leverage_of(weights, count);
     for (int64_t i = 0; i < count; i++) {
         sum_a += (double)weights[i] * (a != NULL ? a[i] : 1);
         sum_b += (double)weights[i] * b[i];
     }
     for (int64_t i = 0; i < count; i++) {
-        const double residual = (double)weights[i] * (b[i] - sum_b / sum_a * (a != NULL ? a[i] : 1));
+        const double whole = (double)weights[i] * (b[i] - sum_b / sum_a * (a != NULL ? a[i] : 1));
+        const double residual = leverage_residual(&leverage, whole, weights[i]);
         squares += residual * residual;
     }
-    const double variance = squares / (sum_a * sum_a) * (double)count / (double)(count - 1);
+    const double variance = squares / (sum_a * sum_a) * leverage.over / leverage.under;
     return isfinite(variance) ? variance : NAN;
 }
 
@@ -34,7 +37,7 @@ enum status ratio_interval(const double *a, const double *b, const int64_t *weig
                            uint64_t seed, struct ratio_interval *out, struct error *error)
 {
     if (count < RATIO_BOOTSTRAP_FROM) {
-        *out = ratio_interval_mean(value, ratio_variance(a, b, weights, count), count);
+        *out = ratio_interval_mean(value, ratio_variance(a, b, weights, count), leverage_degrees(weights, count));
         return STATUS_OK;
     }
     const enum status status = bootstrap_ratio(a, b, weights, count, value, seed, &out->low, &out->high, error);
@@ -42,16 +45,16 @@ enum status ratio_interval(const double *a, const double *b, const int64_t *weig
     return status;
 }
 
-struct ratio_interval ratio_interval_mean(double mean, double variance, int64_t sequences)
+struct ratio_interval ratio_interval_mean(double mean, double variance, double degrees)
 {
-    return around(mean, variance, student_quantile((double)(sequences - 1)), RATIO_STUDENT);
+    return around(mean, variance, student_quantile(degrees), RATIO_STUDENT);
 }
 
-struct ratio_interval ratio_interval_draws(double mean, double evaluation, int64_t sequences, double between,
+struct ratio_interval ratio_interval_draws(double mean, double evaluation, double degrees, double between,
                                            int64_t draws)
 {
     const double calibration = between / (double)draws, variance = evaluation + calibration;
-    const double t_evaluation = student_quantile((double)(sequences - 1));
+    const double t_evaluation = student_quantile(degrees);
     const double t_calibration = student_quantile((double)(draws - 1));
     /* without any variance the weights do not matter */
     const double share = variance > 0 ? calibration / variance : 1;

@@ -60,7 +60,7 @@ static const struct result_field evaluate_fields[] = {
      .metric = &metric_loss,
      .spread = RESULT_STDERR,
      .spread_low = REPORT(found.loss_stderr),
-     .spread_count = REPORT(found.sequences)},
+     .spread_degrees = REPORT(found.loss_degrees)},
     {.name = "perplexity", .type = RESULT_NUMBER, .offset = REPORT(perplexity), .metric = &perplexity_metric},
     {.name = "sequences", .type = RESULT_INTEGER, .offset = REPORT(found.sequences), .help = "How many were measured"},
     {.name = "tokens", .type = RESULT_INTEGER, .offset = REPORT(found.tokens), .help = "Of all sequences"},
@@ -68,8 +68,10 @@ static const struct result_field evaluate_fields[] = {
      .type = RESULT_NUMBER,
      .offset = REPORT(found.loss_stderr),
      .unit = "nats",
-     .help = "Standard error of the loss over sequences, each weighing its predictions; null for a single one. "
-             "Curves show the loss with Student's 95 % interval of as many degrees of freedom as sequences less one"},
+     .help =
+         "Standard error of the loss over sequences, each weighing its predictions; null for a single one. "
+         "Curves show the loss with Student's 95 % interval of (Σw)²/Σw² − 1 degrees of freedom, w the predictions: "
+         "as many as sequences less one where all are equally long"},
     {.name = "sequence_losses",
      .type = RESULT_LIST,
      .offset = REPORT(found.sequence_losses),

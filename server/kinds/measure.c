@@ -46,8 +46,9 @@ static enum status measure_field(const struct result_field *field, const char *b
         item.high = double_at(base, field->spread_high);
     }
     if (field->spread == RESULT_STDERR) {
-        const int64_t units = *(const int64_t *)(base + field->spread_count);
-        const double spread = student_quantile((double)(units - 1)) * double_at(base, field->spread_low);
+        const double degrees = field->spread_degrees > 0 ? double_at(base, field->spread_degrees)
+                                                         : (double)(*(const int64_t *)(base + field->spread_count) - 1);
+        const double spread = student_quantile(degrees) * double_at(base, field->spread_low);
         item.low = item.value - spread;
         item.high = item.value + spread;
     }

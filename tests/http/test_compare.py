@@ -9,7 +9,7 @@ import numpy
 import pytest
 
 LENGTHS = [9, 17, 33, 12, 48, 25]  # below 64 sequences: Student's interval
-STUDENT_5 = 2.5705818356363146  # t of 0.975, 5 degrees
+STUDENT = 2.9475974111811167  # t of 0.975, (Σw)² / Σw² - 1 = 3.4809 degrees, w the predictions
 MANY = 80  # from 64 on: the bootstrap's
 QUANTIZED = ("loss_fp", "loss_q", "delta", "kl")
 
@@ -103,7 +103,8 @@ def test_two_quantizations_of_few_sequences(service, subject, other):
             assert (found[name]["difference"], found[name]["interval"], found[name]["sign_p"]) == (0, [0, 0], 1)
             continue
         terms = linearized(weights, second, name) - linearized(weights, first, name)
-        half = STUDENT_5 * math.sqrt(len(terms) / (len(terms) - 1) * (terms**2).sum())
+        terms = terms / (1 - weights / weights.sum())
+        half = STUDENT * math.sqrt((len(terms) - 1) / len(terms) * (terms**2).sum())
         middle = found[name]["difference"]
         assert found[name]["interval_method"] == "student"
         assert found[name]["interval"] == pytest.approx([middle - half, middle + half], rel=1e-4, abs=1e-4 * half)

@@ -86,7 +86,8 @@ def hold_tokens(found, first, second, predictions, name):
     error = math.sqrt(n / (n - 1) * (terms**2).sum())
     ends = numpy.cumsum(predictions).astype(int)
     clusters = numpy.array([part.sum() for part in numpy.split(terms, ends[:-1])])
-    effect = len(ends) / (len(ends) - 1) * (clusters**2).sum() / error**2
+    clusters = clusters / (1 - numpy.array(predictions) / sum(predictions))
+    effect = (len(ends) - 1) / len(ends) * (clusters**2).sum() / error**2
     assert found["interval_method"] == "student"
     assert numpy.diff(found["interval"])[0] == pytest.approx(2 * STUDENT_13 * error, rel=1e-4)
     assert found["design_effect"] == pytest.approx(effect, rel=1e-3)

@@ -35,18 +35,18 @@ def weighted(columns, name):
     return numpy.average(columns[name], weights=columns["tokens"] - 1)
 
 
-STUDENT = {5: 2.5705818356363146}  # the t of a 95 % interval, by degrees of freedom
+STUDENT = 2.9475974111811167  # the t of a 95 % interval, of (Σw)² / Σw² - 1 = 3.4809 degrees, w the predictions
 
 
 def variance_of(columns, name):
     """Of the weighted mean over sequences."""
     weights, n = columns["tokens"] - 1, len(columns["tokens"])
-    residuals = weights * (columns[name] - weighted(columns, name))
-    return n / (n - 1) * (residuals**2).sum() / weights.sum() ** 2
+    residuals = weights * (columns[name] - weighted(columns, name)) / (1 - weights / weights.sum())
+    return (n - 1) / n * (residuals**2).sum() / weights.sum() ** 2
 
 
 def interval_of(columns, name):
-    half = STUDENT[len(columns["tokens"]) - 1] * numpy.sqrt(variance_of(columns, name))
+    half = STUDENT * numpy.sqrt(variance_of(columns, name))
     return [weighted(columns, name) - half, weighted(columns, name) + half]
 
 
@@ -84,12 +84,11 @@ def test_quantize_leaves_both_losses_and_the_divergence(service, subject):
         assert weighted(columns, name) == pytest.approx(result[name], rel=1e-13)
     evaluated = service.run("evaluate", checkpoint=subject["checkpoint"], dataset=subject["data"])
     assert columns["loss_fp"].tolist() == evaluated["result"]["sequence_losses"]
-    # the interval can be computed again from it: Student's t of 5 degrees
+    # the interval can be computed again from it: Student's t, of sequences of unlike lengths
     weights, fp, q = columns["tokens"] - 1, columns["loss_fp"], columns["loss_q"]
     ratio, n = (weights * q).sum() / (weights * fp).sum(), len(fp)
-    half = (
-        STUDENT[5] * numpy.sqrt(n / (n - 1) * ((weights * (q - ratio * fp)) ** 2).sum()) / (weights * fp).sum()
-    )
+    residuals = weights * (q - ratio * fp) / (1 - weights / weights.sum())
+    half = STUDENT * numpy.sqrt((n - 1) / n * (residuals**2).sum()) / (weights * fp).sum()
     assert result["delta_interval"] == pytest.approx([ratio - 1 - half, ratio - 1 + half], rel=1e-9)
     for name in ("loss_fp", "loss_q", "kl"):
         assert result[f"{name}_interval"] == pytest.approx(interval_of(columns, name), rel=1e-9)

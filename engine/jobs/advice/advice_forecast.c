@@ -1,5 +1,6 @@
 #include "jobs/advice/advice_forecast.h"
 
+#include "eval/leverage.h"
 #include "eval/student.h"
 
 #include <math.h>
@@ -70,7 +71,7 @@ static double sequences_half(const struct advice_measured *measured, int64_t a, 
 {
     const struct sequences *evaluation = measured->request->evaluation;
     const double *losses_a = row_of(measured, a) + ADVICE_NUMBERS, *losses_b = row_of(measured, b) + ADVICE_NUMBERS;
-    const double n = (double)evaluation->count;
+    const struct leverage leverage = leverage_of_starts(evaluation->starts, evaluation->count);
     double total = 0, mean = 0, squares = 0;
     for (int64_t i = 0; i < evaluation->count; i++) {
         const double weight = (double)(evaluation->starts[i + 1] - evaluation->starts[i] - 1);
@@ -79,10 +80,12 @@ static double sequences_half(const struct advice_measured *measured, int64_t a, 
     }
     mean /= total;
     for (int64_t i = 0; i < evaluation->count; i++) {
-        const double weight = (double)(evaluation->starts[i + 1] - evaluation->starts[i] - 1) / total;
-        squares += pow(weight * (losses_b[i] - losses_a[i] - mean), 2);
+        const int64_t weight = evaluation->starts[i + 1] - evaluation->starts[i] - 1;
+        const double residual = (double)weight / total * (losses_b[i] - losses_a[i] - mean);
+        squares += pow(leverage_residual(&leverage, residual, weight), 2);
     }
-    return n < 2 ? NAN : student_quantile(n - 1) * sqrt(squares * n / (n - 1));
+    if (evaluation->count < 2) return NAN;
+    return student_quantile(leverage.degrees) * sqrt(squares * leverage.over / leverage.under);
 }
 
 static struct extrapolation behind(const struct advice_measured *measured, const struct advice_forecast *lowest,

@@ -1,6 +1,7 @@
 #include "jobs/quantize/quantize_draws.h"
 
 #include "base/memory.h"
+#include "eval/leverage.h"
 #include "jobs/quantize/quantize_intervals.h"
 
 #include <inttypes.h>
@@ -73,8 +74,9 @@ static void average(const struct quantize_draws *draws, struct quantize_result *
     out->delta = draws->mean;
     const double evaluation = ratio_variance(out->fp.sequence_losses, out->q.sequence_losses,
                                              out->fp.sequence_predictions, out->fp.sequences);
+    const double degrees = leverage_degrees(out->fp.sequence_predictions, out->fp.sequences);
     const struct ratio_interval interval =
-        ratio_interval_draws(draws->mean, evaluation, out->fp.sequences, draws->deviation * draws->deviation, count);
+        ratio_interval_draws(draws->mean, evaluation, degrees, draws->deviation * draws->deviation, count);
     out->delta_low = interval.low;
     out->delta_high = interval.high;
     out->delta_method = interval.method;

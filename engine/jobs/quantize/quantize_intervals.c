@@ -1,5 +1,7 @@
 #include "jobs/quantize/quantize_intervals.h"
 
+#include "eval/leverage.h"
+
 #include <math.h>
 
 /* A mean over predictions, and the values of the sequences that it is made of. */
@@ -20,6 +22,7 @@ static struct ratio_interval within(struct ratio_interval interval, const struct
 void quantize_intervals_draws(const struct quantize_draws *draws, struct quantize_result *result)
 {
     const int64_t *weights = result->fp.sequence_predictions, sequences = result->fp.sequences;
+    const double degrees = leverage_degrees(weights, sequences);
     const struct column columns[QUANTIZE_MEANS] = {
         [QUANTIZE_LOSS_FP] = {result->fp.loss, result->fp.sequence_losses, INFINITY, NULL},
         [QUANTIZE_LOSS_Q] = {result->q.loss, result->q.sequence_losses, INFINITY, draws->losses},
@@ -29,10 +32,10 @@ void quantize_intervals_draws(const struct quantize_draws *draws, struct quantiz
     for (int i = 0; i < QUANTIZE_MEANS; i++) {
         const struct column *column = &columns[i];
         const double variance = ratio_variance(NULL, column->values, weights, sequences);
-        struct ratio_interval found = ratio_interval_mean(column->mean, variance, sequences);
+        struct ratio_interval found = ratio_interval_mean(column->mean, variance, degrees);
         if (draws->count > 1 && column->draws != NULL) {
             const double apart = quantize_draws_deviation(column->draws, draws->count);
-            found = ratio_interval_draws(column->mean, variance, sequences, apart * apart, draws->count);
+            found = ratio_interval_draws(column->mean, variance, degrees, apart * apart, draws->count);
         }
         result->intervals[i] = within(found, column);
     }

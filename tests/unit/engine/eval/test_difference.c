@@ -1,6 +1,7 @@
 /* Paired differences: a worked example, the edges, and how often intervals hold the true difference. */
 #include "base/random.h"
 #include "eval/difference.h"
+#include "eval/student.h"
 #include "unit.h"
 
 #include <math.h>
@@ -23,7 +24,8 @@ static void near(double found, double expected)
     if (!(fabs(found - expected) <= 1e-12 * (1 + fabs(expected)))) fail_msg("%.17g instead of %.17g", found, expected);
 }
 
-/* w = (1, 2, 1); means 11/4 and 15/4: e = w (d - 1) / 4 of d = (0, 1, 2), squares 2/16; t(2) = 4.30265272974946. */
+/* w = (1, 2, 1); means 11/4 and 15/4: e = w (d - 1) / 4 of d = (0, 1, 2), over 1 - w / 4 (-1/3, 0, 1/3), squares 2/9;
+ * variance 2/9 * 2/3 = 4/27, of 16/6 - 1 = 5/3 degrees. */
 static void test_a_worked_mean(void **state)
 {
     const double a[] = {2, 3, 3}, b[] = {2, 4, 5};
@@ -35,8 +37,8 @@ static void test_a_worked_mean(void **state)
     near(found.b, 15.0 / 4);
     near(found.value, 1);
     assert_int_equal(found.interval.method, RATIO_STUDENT);
-    near(found.interval.low, 1 - 4.30265272974946 * sqrt(1.5 * 2.0 / 16));
-    near(found.interval.high, 1 + 4.30265272974946 * sqrt(1.5 * 2.0 / 16));
+    near(found.interval.low, 1 - student_quantile(5.0 / 3) * sqrt(4.0 / 27));
+    near(found.interval.high, 1 + student_quantile(5.0 / 3) * sqrt(4.0 / 27));
     assert_true(found.greater == 2 && found.smaller == 0 && found.sign_p == 0.5);
 }
 

@@ -30,7 +30,9 @@ static void test_means_weigh_predictions_and_errors_sequences(void **state)
                 found.sequence_predictions[2] == 4);
     near(found.loss, 20.0 / 7);
     /* what each sequence's sum is off by: 3 - 40/7, 5 - 20/7, 12 - 80/7, that is (-19, 15, 4) / 7 */
-    near(found.loss_stderr, sqrt((19.0 * 19 + 15 * 15 + 4 * 4) / 49 * 3 / 2) / 7);
+    /* each over 1 - w / 7, w = 2, 1, 4: (-19 / 5, 15 / 6, 4 / 3); 49 / 21 - 1 degrees */
+    near(found.loss_stderr, sqrt((3.8 * 3.8 + 2.5 * 2.5 + 16.0 / 9) * 2 / 3) / 7);
+    near(found.loss_degrees, 4.0 / 3);
     evaluate_result_reset(&found);
 }
 

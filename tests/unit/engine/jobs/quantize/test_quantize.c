@@ -150,7 +150,7 @@ static void check_means(const struct quantize_result *result)
         for (int64_t s = 0; s < count; s++) sum += (double)weights[s] * values[i][s] / (double)result->fp.predictions;
         assert_true(fabs(sum - means[i]) < 1e-13 * (1 + means[i])); /* some hundred summands in another order */
         const double variance = ratio_variance(NULL, values[i], weights, count);
-        const struct ratio_interval wanted = ratio_interval_mean(means[i], variance, count),
+        const struct ratio_interval wanted = ratio_interval_mean(means[i], variance, (double)(count - 1)),
                                     found = result->intervals[i];
         assert_int_equal(found.method, RATIO_STUDENT);
         assert_true(found.low == fmax(wanted.low, 0) && wanted.low < means[i]);
