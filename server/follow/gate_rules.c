@@ -81,7 +81,8 @@ static const struct param rule_fields[] = {
      .choices = straddles,
      .help =
          "What decides where the 95 % interval holds the limit, or that of a change begins before the last ones: the "
-         "value or the found place, or always fail, or always pass"},
+         "value or the found place, or always fail, or always pass. With fail a value without an interval is pending, "
+         "not passed"},
     {.name = "integrity",
      .type = PARAM_CHOICE,
      .offset = offsetof(struct rule, integrity),

@@ -16,7 +16,7 @@ static const char *const words[] = {[OUTCOME_PASS] = "pass", [OUTCOME_PENDING] =
 struct judgement {
     enum outcome outcome;
     double limit;  /* on the value; NaN: there is none */
-    bool compared; /* with a limit, or with the last checkpoints: straddles says something */
+    bool compared; /* an interval with a limit, or with the last checkpoints: straddles says something */
     bool straddles;
     const char *reason; /* why it is pending; or NULL */
 };
@@ -53,6 +53,16 @@ static void decide(const json_t *rule, bool fails, struct judgement *out)
     if (out->straddles && strcmp(straddle, "pass") == 0) out->outcome = OUTCOME_PASS;
 }
 
+/* A rule that fails where its interval holds the limit asks for an interval: without one it is not passed. */
+static void without_interval(const json_t *rule, struct judgement *out)
+{
+    out->compared = false;
+    if (out->outcome != OUTCOME_PASS || strcmp(json_string_value(json_object_get(rule, "straddle")), "fail") != 0)
+        return;
+    out->outcome = OUTCOME_PENDING;
+    out->reason = "the value has no interval, so that the limit may lie inside it: measure it on more sequences";
+}
+
 static struct judgement judge_limit(const json_t *rule, const json_t *found)
 {
     const struct gate_limit *limit = limit_of(rule);
@@ -62,9 +72,10 @@ static struct judgement judge_limit(const json_t *rule, const json_t *found)
     if (isnan(out.limit)) return out;
     const double value = json_number_value(json_object_get(found, "value"));
     const json_t *low = json_object_get(found, "low"), *high = json_object_get(found, "high");
-    out.straddles = json_is_number(low) && json_is_number(high) && json_number_value(low) < out.limit &&
-                    out.limit < json_number_value(high);
+    const bool known = json_is_number(low) && json_is_number(high);
+    out.straddles = known && json_number_value(low) < out.limit && out.limit < json_number_value(high);
     decide(rule, !(limit->upper ? value <= out.limit : value >= out.limit), &out);
+    if (!known) without_interval(rule, &out);
     return out;
 }
 

@@ -3,6 +3,7 @@
  *   pass     the value of each series that fits is within the limit, or the weights were read and nothing is wrong;
  *   fail     otherwise.
  * Where the limit lies inside the 95 % interval of a value, "straddles" is true and the rule's own "straddle" decides.
+ * A value without an interval has "straddles" null, and is pending rather than passed where "straddle" is "fail".
  * A rule on change points is pending below 12 measured points, fails where the test finds a change among the last N,
  * and passes where it finds none or an earlier one (verdict_change.h).
  * Ratios and changes are to the median of the last N measured checkpoints before; a ratio to what is not positive is

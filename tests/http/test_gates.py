@@ -100,6 +100,19 @@ def test_an_interval_around_the_limit_is_told_and_decided_by_rule(service, cours
     assert (one(service, name, "step3")["straddles"], one(service, name, "step3")["verdict"]) == (False, "pass")
 
 
+@pytest.mark.parametrize("straddle,expected", [("value", "pass"), ("fail", "pending"), ("pass", "pass")])
+def test_a_value_without_an_interval_is_not_passed_where_one_is_asked_for(service, course, name, straddle, expected):
+    service.sequences("gates-single", models.rows(1, 32))
+    quantized = quantize(service, "gated/step3", 4, "gates-single")["result"]
+    assert quantized["delta_interval"] is None
+    series, delta = {**RTN4, "protocol": quantized["protocol_id"]}, quantized["delta"]
+    for limit, word in ((delta + 1e-9, expected), (delta - 1e-9, "fail")):
+        make(service, f"{name} {limit}", {"metric": "delta", "series": series, "max": limit, "straddle": straddle})
+        rule = one(service, f"{name} {limit}", "step3")
+        assert (rule["straddles"], rule["interval"], rule["verdict"]) == (None, None, word)
+        assert (rule["reason"] or "").startswith("the value has no interval" if word == "pending" else "")
+
+
 def test_against_the_last_checkpoints(service, course, name):
     before = sorted(deltas(course, (2, 3, 4)))[1]
     value = course[5, 4]["result"]["delta"]
