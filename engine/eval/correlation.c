@@ -165,6 +165,14 @@ static void around_z(double r, double half, double *low, double *high)
     *high = fmax(tanh(fisher(r) + half), r);
 }
 
+/* Spearman's, no narrower than Bonett and Wright's of `size` independent points. None for ranks in the same or opposite
+ * order: ever so many correlations give those, and nothing tells which. */
+static void around_rank(double r, double half, double size, double *low, double *high)
+{
+    if (fabs(r) >= 1 || !(size > LEAST)) return;
+    around_z(r, fmax(half, student_quantile(INFINITY) * sqrt((1 + r * r / 2) / (size - 3))), low, high);
+}
+
 static double deviation(const double *values, int64_t n)
 {
     return sqrt(spread(values, n) / (double)(n - 1));
@@ -183,7 +191,7 @@ static void jackknife(struct sample *s, struct correlation *out)
     }
     const double t = student_quantile((double)(groups - 1)) / sqrt((double)groups);
     around_z(out->pearson, t * deviation(z, groups), &out->low, &out->high);
-    around_z(out->spearman, t * deviation(rank_z, groups), &out->spearman_low, &out->spearman_high);
+    around_rank(out->spearman, t * deviation(rank_z, groups), (double)out->n, &out->spearman_low, &out->spearman_high);
 }
 
 /* Lag-1 autocorrelation along trajectories, about the mean of all. */
@@ -196,15 +204,28 @@ static double autocorrelation(const double *values, const int64_t *trajectory, i
     return products / spread(values, n);
 }
 
+/* How many differences of one size would be worth the same: those between checkpoints far apart are larger than the
+ * others in both quantities, and the correlation is mostly theirs. */
+static double alike(const double *x, const double *y, int64_t n)
+{
+    double mean_x = 0, mean_y = 0, both = 0;
+    for (int64_t i = 0; i < n; i++) {
+        mean_x += x[i] / (double)n;
+        mean_y += y[i] / (double)n;
+    }
+    for (int64_t i = 0; i < n; i++) both += pow((x[i] - mean_x) * (y[i] - mean_y), 2);
+    return fmin(spread(x, n) * spread(y, n) / both, (double)n);
+}
+
 /* The sample holds all differences. */
 static void effective(const struct sample *s, struct correlation *out)
 {
     const double product = autocorrelation(s->x, s->trajectory, s->n) * autocorrelation(s->y, s->trajectory, s->n);
-    const double p = fmax(product, 0), size = (double)s->n * (1 - p) / (1 + p);
+    const double p = fmax(product, 0), size = alike(s->x, s->y, s->n) * (1 - p) / (1 + p);
     if (!(size > LEAST + 1)) return;
     const double half = student_quantile(INFINITY) / sqrt(size - 3);
     around_z(out->pearson, half, &out->low, &out->high);
-    around_z(out->spearman, half * sqrt(1.06), &out->spearman_low, &out->spearman_high);
+    around_rank(out->spearman, 0, size, &out->spearman_low, &out->spearman_high);
 }
 
 /* Whether every trajectory is a unit of its own. */

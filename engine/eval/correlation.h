@@ -5,9 +5,13 @@
  * The trajectory (or trajectories with a common seed) is independent: the unit. Intervals are
  * - for five units or more: Student's, from a jackknife that leaves out one unit (or one of 50 groups of units) at a
  *   time, on Fisher's z = atanh(r), everything recomputed without it;
- * - for fewer units, and only for differences: Fisher's z ± 1.96 / sqrt(m - 3), m = n (1 - p) / (1 + p) the effective
- *   number of differences, p the product of their lag-1 autocorrelations, or 0 if that is negative (Bartlett 1935).
- *   Only if every trajectory is a unit of its own. Spearman's is wider by sqrt(1.06) (Fieller et al. 1957).
+ * - for fewer units, and only for differences: Fisher's z ± 1.96 / sqrt(m - 3), m = h (1 - p) / (1 + p) the effective
+ *   number of differences, p the product of their lag-1 autocorrelations, or 0 if that is negative (Bartlett 1935), h
+ *   the lesser of their number and sum(dx^2) sum(dy^2) / sum(dx^2 dy^2), dx and dy the differences less their means:
+ *   with checkpoints 1.5 times as far apart each time, n would exclude 0 for a third of independent walks.
+ *   Only if every trajectory is a unit of its own. Spearman's is wider by sqrt(1 + r^2 / 2) (Bonett and Wright 2000).
+ * The jackknife of few ranks often sees the same order in all its samples, so Spearman's interval is never narrower
+ * than that of as many independent points, and there is none where all ranks agree or oppose.
  * A bootstrap over five units would exclude 0 for independent walks 15 to 24 times of 100. */
 #ifndef EVAL_CORRELATION_H
 #define EVAL_CORRELATION_H

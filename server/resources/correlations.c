@@ -150,7 +150,7 @@ static const char *note_of(const struct correlation *values, int64_t series)
     if (!isfinite(values->low) || !isfinite(values->high))
         return "no interval of the values: fewer than five independent trajectories (branches and averages belong to "
                "their trunk), and the points of one share its trend; \"differences\" is about changes from checkpoint "
-               "to checkpoint";
+               "to checkpoint. Two series that share a trend go together though neither causes the other";
     return NULL;
 }
 
