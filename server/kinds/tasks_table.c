@@ -35,9 +35,13 @@ METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
 #define CHANGE_INTERVAL_HELP                                                                                       \
     "At least 95 %: Clopper and Pearson's limits of the direction of flips times Wilson's of their share. Of one " \
     "task, 0 lies outside exactly when McNemar's p is below 0.05; of a mean, made of those of its tasks"
+#define TEST_HELP "Of McNemar's test, exact, two-sided"
+#define NO_TEST_HELP                                                                                                \
+    "Null: the mean weighs tasks alike, McNemar's test of all items together does not. The interval of the mean's " \
+    "change is its test, and each task has its own p"
 
 /* clang-format off */
-#define MEASURE_FIELDS(name_, kind_, variable_, finite_, quantized_) \
+#define MEASURE_FIELDS(name_, kind_, variable_, finite_, quantized_, test_, test_help_) \
     {.name = name_, .type = RESULT_NUMBER, .offset = FULL(value), .finite = finite_, .metric = &variable_##_metric, \
      .spread = RESULT_BETWEEN, .spread_low = FULL(low), .spread_high = FULL(high)}, \
     {.name = name_ "_interval", .type = RESULT_INTERVAL, .offset = FULL(low), .high = FULL(high), .later = true, \
@@ -61,19 +65,20 @@ METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
      .help = "Items that only the quantized model gets right", WITH_METHOD}, \
     {.name = "flips" kind_ "_down", .type = RESULT_INTEGER, .offset = MEASURE(found.down), \
      .help = "Items that only the original gets right", WITH_METHOD}, \
-    {.name = "mcnemar" kind_ "_p", .type = RESULT_NUMBER, .offset = MEASURE(found.mcnemar), .finite = true, \
-     .help = "Of McNemar's test, exact, two-sided", WITH_METHOD}, \
+    {.name = "mcnemar" kind_ "_p", .type = RESULT_NUMBER, .offset = MEASURE(found.mcnemar), .finite = test_, \
+     .help = test_help_, WITH_METHOD}, \
     {0}
 /* clang-format on */
 
 static const struct result_field plain_fields[] = {
-    MEASURE_FIELDS("accuracy", "", accuracy, true, "Quantized accuracy")};
+    MEASURE_FIELDS("accuracy", "", accuracy, true, "Quantized accuracy", true, TEST_HELP)};
 static const struct result_field normalised_fields[] = {
-    MEASURE_FIELDS("accuracy_norm", "_norm", accuracy_norm, true, "Quantized accuracy by character")};
+    MEASURE_FIELDS("accuracy_norm", "_norm", accuracy_norm, true, "Quantized accuracy by character", true, TEST_HELP)};
 static const struct result_field mean_plain_fields[] = {
-    MEASURE_FIELDS("mean_accuracy", "", mean_accuracy, true, "Quantized mean accuracy")};
+    MEASURE_FIELDS("mean_accuracy", "", mean_accuracy, true, "Quantized mean accuracy", false, NO_TEST_HELP)};
 static const struct result_field mean_normalised_fields[] = {
-    MEASURE_FIELDS("mean_accuracy_norm", "_norm", mean_accuracy_norm, false, "Quantized mean accuracy by character")};
+    MEASURE_FIELDS("mean_accuracy_norm", "_norm", mean_accuracy_norm, false, "Quantized mean accuracy by character",
+                   false, NO_TEST_HELP)};
 static const struct result_shape plain_shape = {.fields = plain_fields};
 static const struct result_shape normalised_shape = {.fields = normalised_fields};
 static const struct result_shape mean_plain_shape = {.fields = mean_plain_fields};

@@ -73,6 +73,7 @@ def test_accuracies_that_the_harness_does_not_have_are_not_in_the_mean(service, 
     without, having = run["result"]["tasks"]
     assert without["metrics"] == ["acc"] and 0 <= without["accuracy"] <= 1 and without["mcnemar_p"] <= 1
     assert 0 <= without["accuracy_norm"] <= 1 and without["mcnemar_norm_p"] <= 1
+    assert run["result"]["mcnemar_p"] is None and run["result"]["mcnemar_norm_p"] is None, "none of the mean"
     for name in ("accuracy_norm", "accuracy_norm_interval", "accuracy_norm_change"):
         assert run["result"][f"mean_{name}"] == pytest.approx(having[name])
     assert run["result"]["mean_accuracy"] == pytest.approx((without["accuracy"] + having["accuracy"]) / 2)

@@ -164,7 +164,7 @@ static enum status summarise(struct execution *execution, struct error *error)
     for (int64_t s = 0, first = 0; s < out->set_count; first += request->sets[s++]->item_count)
         tasks_score_make(out->outcomes + first, request->sets[s]->item_count, out->models,
                          request->sets[s]->task->normalised, &out->scores[s]);
-    tasks_score_mean(out->scores, out->set_count, out->models, &out->mean);
+    tasks_score_mean(out->scores, out->set_count, &out->mean);
     return STATUS_OK;
 }
 

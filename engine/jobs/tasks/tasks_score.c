@@ -90,7 +90,7 @@ static struct tasks_accuracy mean_over(struct tasks_accuracy sum, int64_t tasks)
     return (struct tasks_accuracy){value, sqrt(sum.error) / n, value - sqrt(sum.low) / n, value + sqrt(sum.high) / n};
 }
 
-static struct tasks_measure mean_measure(const struct tasks_score *scores, int64_t tasks, int models, bool normalised)
+static struct tasks_measure mean_measure(const struct tasks_score *scores, int64_t tasks, bool normalised)
 {
     struct tasks_measure out = {.mcnemar = NAN};
     int64_t count = 0;
@@ -105,14 +105,13 @@ static struct tasks_measure mean_measure(const struct tasks_score *scores, int64
     }
     for (int m = 0; m < TASKS_MODELS; m++) out.accuracy[m] = mean_over(out.accuracy[m], count);
     out.difference = mean_over(out.difference, count);
-    if (models > 1 && count > 0) out.mcnemar = paired_mcnemar(out.up, out.down);
-    return out;
+    return out; /* no McNemar: a mean weighs tasks alike, and the flips of all together would weigh items alike */
 }
 
-void tasks_score_mean(const struct tasks_score *scores, int64_t tasks, int models, struct tasks_score *out)
+void tasks_score_mean(const struct tasks_score *scores, int64_t tasks, struct tasks_score *out)
 {
-    *out = (struct tasks_score){.plain = mean_measure(scores, tasks, models, false),
-                                .normalised = mean_measure(scores, tasks, models, true)};
+    *out = (struct tasks_score){.plain = mean_measure(scores, tasks, false),
+                                .normalised = mean_measure(scores, tasks, true)};
     for (int64_t t = 0; t < tasks; t++) {
         out->items += scores[t].items;
         out->harness_normalises = out->harness_normalises || scores[t].harness_normalises;

@@ -32,7 +32,7 @@ struct tasks_measure {
     /* quantized minus full precision, on the same items */
     struct tasks_accuracy difference;
     int64_t up, down; /* items that only the quantized model gets right, and only the original */
-    double mcnemar;   /* paired_mcnemar of the two */
+    double mcnemar;   /* paired_mcnemar of the two; NAN for a mean over tasks */
 };
 
 struct tasks_score {
@@ -50,6 +50,6 @@ void tasks_score_make(const struct tasks_outcome *outcomes, int64_t count, int m
  * interval comes from the intervals of the tasks, which are independent (Zou and Donner, Statistics in Medicine 27,
  * 2008): the distance of an end is the root of the sum of the tasks' squared distances, divided by the number of tasks;
  * for one task it is the task's own interval. Flips are summed. */
-void tasks_score_mean(const struct tasks_score *scores, int64_t tasks, int models, struct tasks_score *out);
+void tasks_score_mean(const struct tasks_score *scores, int64_t tasks, struct tasks_score *out);
 
 #endif
