@@ -25,9 +25,13 @@ static void worse_shares(const double *const *sides, const int64_t *predictions,
     }
 }
 
-static struct ratio_interval within_shares(struct ratio_interval interval)
+/* Sequences that all show the same side tell nothing of how often the other one occurs: none. Equal measurements do
+ * not vary. */
+static struct ratio_interval within_shares(struct ratio_interval interval, const struct difference *tokens,
+                                           int64_t count)
 {
-    if (interval.method == RATIO_NONE) return interval;
+    const bool one_sided = tokens->greater == count || (tokens->greater == 0 && tokens->smaller > 0);
+    if (interval.method == RATIO_NONE || one_sided) return (struct ratio_interval){NAN, NAN, RATIO_NONE};
     return (struct ratio_interval){fmax(interval.low, 0), fmin(interval.high, 1), interval.method};
 }
 
@@ -37,13 +41,15 @@ static enum status shares_measure(const double *const *sides, const int64_t *pre
     double *shares = NULL, *none = NULL;
     struct difference found;
     enum status status;
+    int64_t tokens = 0;
+    for (int64_t s = 0; s < sequences; s++) tokens += predictions[s];
     if ((status = memory_new(sequences, sizeof *shares, "shares of tokens", &shares, error)) != STATUS_OK) goto done;
     if ((status = memory_new(sequences, sizeof *none, "shares of tokens", &none, error)) != STATUS_OK) goto done;
     worse_shares(sides, predictions, sequences, shares);
     const struct difference_pair pair = {{none, NULL}, {shares, NULL}};
     if ((status = difference_measure(&pair, 1, predictions, sequences, seed, &found, error)) != STATUS_OK) goto done;
     out->worse_share = found.b;
-    out->worse_interval = within_shares(found.interval);
+    out->worse_interval = within_shares(found.interval, &out->tokens, tokens);
 done:
     memory_free(none);
     memory_free(shares);

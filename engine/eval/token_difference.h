@@ -19,7 +19,8 @@ struct token_pair {
 struct token_difference {
     struct difference tokens; /* as if each token were drawn by itself */
     double worse_share;       /* tokens.greater over all tokens */
-    /* 95 % interval of the share, by sequences that are resampled whole; within 0 to 1; never RATIO_DRAWS */
+    /* 95 % interval of the share, by sequences that are resampled whole; within 0 to 1; never RATIO_DRAWS.
+     * None where every token is worse, or none is but some are better. */
     struct ratio_interval worse_interval;
     /* Kish's design effect: the squared standard error by sequences over that by tokens. Above 1 if tokens of a
      * sequence vary together; the interval of `tokens` is then too narrow by its square root. NAN: a single sequence,

@@ -199,7 +199,8 @@ static const struct result_field token_fields[] = {
      .type = RESULT_INTERVAL,
      .offset = TOKEN(found.worse_interval.low),
      .high = TOKEN(found.worse_interval.high),
-     .help = "95 % interval of worse_share, of whole sequences drawn at random, within 0 to 1; null for a single one",
+     .help = "95 % interval of worse_share, of whole sequences drawn at random, within 0 to 1; null for a single one, "
+             "and where every token is worse, or none is but some are better",
      COUNTED},
     {.name = "worse_share_method",
      .type = RESULT_TEXT,

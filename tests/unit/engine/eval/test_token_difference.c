@@ -105,6 +105,19 @@ static void test_equal_tokens_have_no_design_effect(void **state)
     assert_int_equal(measure(losses, losses, predictions, 1).worse_interval.method, RATIO_NONE);
 }
 
+/* Two sequences in which every token is worse do not tell that all tokens are, nor in which none is. */
+static void test_one_sided_tokens_have_no_interval_of_their_share(void **state)
+{
+    const float a[] = {1, 2, 3, 4}, b[] = {2, 3, 4, 7};
+    const int64_t predictions[] = {3, 1};
+    (void)state;
+    const struct token_difference worse = measure(a, b, predictions, 2), better = measure(b, a, predictions, 2);
+    assert_true(worse.worse_share == 1 && better.worse_share == 0);
+    assert_true(isnan(worse.worse_interval.low) && isnan(worse.worse_interval.high));
+    assert_true(isnan(better.worse_interval.low) && isnan(better.worse_interval.high));
+    assert_true(worse.worse_interval.method == RATIO_NONE && better.worse_interval.method == RATIO_NONE);
+}
+
 /* A token's difference is 0.02 plus 0.05 z of its sequence plus 0.1 z of its own: a fifth of the variance is the
  * sequence's, the design effect 1 + 11 / 5 = 3.2. By sequences 95 % hold the mean; by tokens those within 1.96 / sqrt
  * 3.2 standard errors, 73 %. A token is worse with the probability that z is above -0.02 / sqrt 0.0125, 0.571; a
@@ -148,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_tokens_have_the_interval_of_scipy),
         cmocka_unit_test(test_a_ratio_of_tokens),
         cmocka_unit_test(test_equal_tokens_have_no_design_effect),
+        cmocka_unit_test(test_one_sided_tokens_have_no_interval_of_their_share),
         cmocka_unit_test(test_intervals_where_tokens_vary_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
