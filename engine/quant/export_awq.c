@@ -89,11 +89,14 @@ static void configure(const struct export_grid *grid, const struct export_module
     (void)fputc('}', out);
 }
 
+static const int64_t groups[] = {-1, 16, 32, 64, 128, 0}; /* as GPTQModel has them */
+
 const struct export_format export_awq = {
     .name = "awq",
     .configuration = "quant_config.json",
     .transposed = true,
     .experts = true,
+    .groups = groups,
     .check = check,
     .fits = fits,
     .tensors = tensors,

@@ -66,6 +66,8 @@ struct export_format {
     const char *configuration;
     /* its readers accept layers of different grids; weights stored as [in, out]; experts */
     bool mixed, transposed, experts;
+    /* group sizes that its readers accept, ends with 0; a group that holds whole rows is stored as -1; NULL: any */
+    const int64_t *groups;
     /* NULL in a format that stores values, like all functions below. STATUS_UNSUPPORTED with a detail that names the
      * parameter. */
     enum status (*check)(const struct export_grid *grid, struct error *error);

@@ -18,7 +18,7 @@ enum { CODES = 32 }; /* that whole words hold, whatever the bits */
 
 static enum status check(const struct export_grid *grid, struct error *error)
 {
-    (void)grid; /* 2, 3, 4 and 8 bits, any groups, in any order */
+    (void)grid; /* 2, 3, 4 and 8 bits, in any order */
     (void)error;
     return STATUS_OK;
 }
@@ -106,12 +106,15 @@ static void configure(const struct export_grid *grid, const struct export_module
     (void)fprintf(out, "\"meta\": {\"quantizer\": [\"deltaq:%s\"]}}", DELTAQ_VERSION);
 }
 
+static const int64_t groups[] = {-1, 16, 32, 64, 128, 256, 512, 1024, 0}; /* as GPTQModel has them */
+
 const struct export_format export_gptq = {
     .name = "gptq",
     .configuration = "quantize_config.json",
     .mixed = true,
     .transposed = true,
     .experts = true,
+    .groups = groups,
     .check = check,
     .fits = fits,
     .tensors = tensors,

@@ -224,6 +224,15 @@ def test_an_override_that_changes_nothing_changes_no_number(service, subject):
         assert plain["loss_q"] == told["loss_q"], method
 
 
+@pytest.mark.parametrize("export", ["gptq", "awq"])
+def test_groups_that_hold_whole_rows_are_named_as_such(service, subject, export):
+    packed = run(service, subject, {"name": "gptq", "group_size": 100}, export)
+    config = json.loads(artifact(service, packed, "config.json"))["quantization_config"]
+    assert config["group_size"] == -1 and "dynamic" not in config
+    tensors = read(artifact(service, packed, "model.safetensors"))
+    assert all(len(tensor) == 1 for name, tensor in tensors.items() if name.endswith((".scales", ".qzeros")))
+
+
 def test_the_format_has_its_own_file_too(service, subject):
     packed = run(service, subject, {"name": "gptq", "bits": 4, "group_size": 32, "desc_act": True}, "gptq")
     alone = json.loads(artifact(service, packed, "quantize_config.json"))
@@ -279,6 +288,10 @@ def test_a_tokenizer_that_gguf_has_no_words_for_is_refused_when_posted(service, 
     ("awq", {"name": "rtn", "bits": 3, "group_size": 32}),
     ("awq", {"name": "gptq", "group_size": 32, "desc_act": True}),
     ("awq", {"name": "gptq", "group_size": 40}),
+    ("awq", {"name": "rtn", "group_size": 8}),
+    ("gptq", {"name": "gptq", "group_size": 8}),
+    ("gptq", {"name": "gptq", "group_size": 48}),
+    ("gptq", {"name": "gptq", "group_size": 32, "overrides": [{"pattern": "down", "group_size": 24}]}),
     ("awq", {"name": "awq", "group_size": 32, "scale_o_proj": "always"}),
     ("compressed-tensors", {"name": "rtn", "bits": 3, "group_size": 32}),
     ("compressed-tensors", {"name": "gptq", "group_size": 32, "desc_act": True}),

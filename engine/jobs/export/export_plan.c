@@ -25,6 +25,19 @@ static const char *module_of(const char *name, char out[PARAMETER_NAME])
     return out;
 }
 
+/* For formats with a list of groups: a group that holds whole rows of all linears is -1. */
+static void name_whole_rows(const struct export_format *format, const struct model *model, struct export_grid *grid)
+{
+    int64_t widest = 0;
+    for (int64_t block = 0; block < model->config.layers && format->groups != NULL; block++) {
+        const struct program *program = &model->programs[block];
+        for (int i = 0; i < program->parameter_count; i++)
+            if (program->parameters[i].linear && program->parameters[i].columns > widest)
+                widest = program->parameters[i].columns;
+    }
+    if (format->groups != NULL && grid->group_size >= widest) grid->group_size = -1;
+}
+
 static enum status each_linear(const struct export_format *format, const struct model *model,
                                const struct quantize_method *method,
                                enum status (*each)(void *, const struct linear *, struct error *), void *owner,
@@ -42,6 +55,7 @@ static enum status each_linear(const struct export_format *format, const struct 
             if ((status = overrides_find(overrides, linear.parameter->name, &index, error)) != STATUS_OK) break;
             linear.skipped = overrides_apply(overrides, index, &applied);
             if (format->check != NULL) status = export_format_grid(&applied, &linear.grid, error);
+            name_whole_rows(format, model, &linear.grid);
             if (status == STATUS_OK) status = each(owner, &linear, error);
         }
     }
@@ -55,6 +69,22 @@ struct fitting {
     const struct export_format *format;
     struct export_grid grid;
 };
+
+static enum status check_groups(const struct export_format *format, int64_t group_size, const char *module,
+                                struct error *error)
+{
+    char list[120] = "";
+    for (const int64_t *group = format->groups; group != NULL && *group != 0; group++) {
+        const size_t used = strlen(list);
+        if (*group == group_size) return STATUS_OK;
+        (void)snprintf(list + used, sizeof list - used, "%s%lld", used > 0 ? ", " : "", (long long)*group);
+    }
+    if (format->groups == NULL) return STATUS_OK;
+    return error_set_at(error, STATUS_UNSUPPORTED, "/export",
+                        "readers of \"%s\" have groups of %s columns, and %s has groups of %lld: take one of these, or "
+                        "use \"compressed-tensors\" or \"dequantized\"",
+                        format->name, list, module, (long long)group_size);
+}
 
 static enum status fits(void *owner, const struct linear *linear, struct error *error)
 {
@@ -74,6 +104,7 @@ static enum status fits(void *owner, const struct linear *linear, struct error *
                 format->name, module);
         if ((status = format->check(&linear->grid, error)) != STATUS_OK) return status;
     }
+    if ((status = check_groups(format, linear->grid.group_size, module, error)) != STATUS_OK) return status;
     return format->fits(&linear->grid, module, parameter->rows, parameter->columns, error);
 }
 
@@ -133,6 +164,7 @@ enum status export_plan_check(int id, const struct quantize_method *method, cons
     struct fitting fitting = {.format = export_format_by_id(id)};
     enum status status = export_format_check(fitting.format, method, &fitting.grid, error);
     if (status != STATUS_OK || fitting.format->fits == NULL) return status;
+    name_whole_rows(fitting.format, model, &fitting.grid);
     if ((status = check_architecture(fitting.format, model, error)) != STATUS_OK) return status;
     status = each_linear(fitting.format, model, method, fits, &fitting, error);
     if (status != STATUS_OK || !fitting.grid.column_scales) return status;
@@ -261,6 +293,7 @@ enum status export_plan_init(struct export_plan *plan, int id, const struct quan
     *plan = (struct export_plan){.format = export_format_by_id(id), .model = model, .tensors = tensors};
     if ((status = export_plan_check(id, method, model, error)) != STATUS_OK) return status;
     if ((status = export_format_check(plan->format, method, &plan->grid, error)) != STATUS_OK) return status;
+    name_whole_rows(plan->format, model, &plan->grid);
     plan->grid.stored = weights_dtype(model->weights, NULL);
     if (plan->grid.column_scales && (status = fold_new(plan->format, model, method, &plan->fold, error)) != STATUS_OK)
         return status;
