@@ -114,7 +114,7 @@ enum status trace_run(const struct symmetric_operator *op, const struct trace_se
     bool found;
     enum status status;
     const int64_t probes = exact ? op->space.numbers : settings->probes;
-    *out = (struct trace_estimate){.exact = exact, .probes = probes, .samples = probes};
+    *out = (struct trace_estimate){.exact = exact, .probes = probes, .samples = exact ? 0 : probes};
     if (!exact && settings->method == TRACE_HUTCHPP) t.sketch = settings->probes / 3;
     if (settings->most_vectors > 0 && t.sketch > settings->most_vectors) t.sketch = settings->most_vectors;
     const int64_t numbers = SAMPLES + (exact ? 0 : settings->probes);

@@ -23,7 +23,8 @@ struct trace_estimate {
     double trace;
     double standard_error; /* 0 when exact, NAN from a single sample */
     int64_t probes;        /* products made */
-    int64_t samples;       /* independent ones that standard_error is of: Hutch++ spends others on the range */
+    int64_t samples;       /* independent ones that standard_error is of: Hutch++ spends others on the range; 0: exact,
+                              which has no interval */
     bool exact;
 };
 

@@ -24,7 +24,8 @@ static const struct result_metric weight_kurtosis_metric = {
     .name = "weight_kurtosis",
     .label = "Kurtosis of weights",
     .axis = "kurtosis of the weights",
-    .help = "Mean over matrices of the fourth moment by the square of the second; null without a matrix",
+    .help = "Mean over matrices, each weighing its elements, of the fourth moment by the square of the second; null "
+            "without a matrix",
 };
 static const struct result_metric weight_outlier_share_metric = {
     .name = "weight_outlier_share",

@@ -50,7 +50,7 @@ const struct result_metric sharpness_metric_relative_trace = {
     .label = "Relative trace",
     .help =
         "tr(H) ‖θ‖² / parameters: half of it times ε² is the mean rise of the loss under random changes of the weights "
-        "of norm ε‖θ‖",
+        "of norm ε‖θ‖; its interval is that of the trace",
 };
 const struct result_metric sharpness_metric_critical = {
     .name = "critical_sharpness",
@@ -72,13 +72,15 @@ const struct result_metric sharpness_metric_preconditioned = {
 const struct result_metric sharpness_metric_trace_per_parameter = {
     .name = "trace_per_parameter",
     .label = "Trace per parameter",
-    .help = "tr(H) / parameters, the mean eigenvalue of the Hessian",
+    .help = "tr(H) / parameters, the mean eigenvalue of the Hessian; its interval is that of the trace",
 };
 const struct result_metric sharpness_metric_trace = {
     .name = "trace",
     .label = "Trace",
     .axis = "trace of the Hessian",
-    .help = "The sum of all eigenvalues of the Hessian of the mean loss",
+    .help =
+        "The sum of all eigenvalues of the Hessian of the mean loss. Its interval holds the probes, not the sequences; "
+        "an exact trace has none",
 };
 const struct result_metric sharpness_metric_predicted_delta = {
     .name = "predicted_delta",

@@ -61,7 +61,8 @@ static const struct result_field trace_fields[] = {
     {.name = "trace_stderr",
      .type = RESULT_NUMBER,
      .offset = TRACE(standard_error),
-     .help = "Standard error of the trace: 0 when exact, null from one probe"},
+     .help = "Standard error of the trace over the probes: 0 when exact, null from one probe. What other sequences "
+             "would change is not in it"},
     {.name = "probes",
      .type = RESULT_INTEGER,
      .offset = TRACE(probes),
