@@ -59,9 +59,10 @@ static void print_table(const json_t *curves)
     const json_t *series, *point;
     json_array_foreach(json_object_get(curves, "series"), index, series)
     {
-        (void)printf("%s%s, %s\n%16s %12s %12s %12s  %s\n", index > 0 ? "\n" : "",
+        const char *label = json_string_value(json_object_get(series, "label")); /* "": nothing to tell apart */
+        (void)printf("%s%s%s%s\n%16s %12s %12s %12s  %s\n", index > 0 ? "\n" : "",
                      json_string_value(json_object_get(series, "trajectory")),
-                     json_string_value(json_object_get(series, "label")),
+                     label != NULL && label[0] != '\0' ? ", " : "", label != NULL ? label : "",
                      json_string_value(json_object_get(curves, "x")),
                      json_string_value(json_object_get(curves, "metric")), "low", "high", "checkpoint");
         json_array_foreach(json_object_get(series, "points"), at, point)

@@ -18,7 +18,7 @@ struct dry_run {
     struct run_plan plan;
     struct plan_budget budget;
     double seconds; /* NAN: not known */
-    char seconds_from[160];
+    char seconds_from[240];
     enum status status; /* the status that the run would fail with */
     struct error error;
 };
@@ -61,8 +61,11 @@ static enum status seconds_find(const struct dry_run_place *place, const struct 
                        f->plan.flops > 0 ? "flops" : "bytes", rate, (long long)count, kind, count == 1 ? "" : "s",
                        place->device);
     else
-        (void)snprintf(f->seconds_from, sizeof f->seconds_from, "not known: no %s run has succeeded on %s yet", kind,
-                       place->device);
+        (void)snprintf(
+            f->seconds_from, sizeof f->seconds_from,
+            "not known: no %s run has yet succeeded on %s by itself and whole; a member of a batch, and a run that"
+            " found its baseline saved, tell no rate",
+            kind, place->device);
     return STATUS_OK;
 }
 

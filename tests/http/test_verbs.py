@@ -216,6 +216,9 @@ def test_a_curve_as_a_table_csv_and_json(service, laid):
     assert json.loads(verb(service, "curve", "verbs", "--bits", "3", "--json").stdout) == service.get(path).json
     table = verb(service, "curve", "verbs", "--bits", "3").stdout
     assert "verbs, rtn 3-bit g32" in table and "step10" in table
+    (full,) = service.get("/v1/curves?trajectory=verbs&metric=loss_fp").json["series"]
+    table = verb(service, "curve", "verbs", "--metric", "loss_fp").stdout
+    assert full["label"] == "" and table.splitlines()[0] == "verbs"
     wrong = verb(service, "curve", "verbs", "--bits", "x")
     assert wrong.returncode == REFUSED and "bits" in wrong.stderr
 
@@ -225,7 +228,7 @@ def test_options_of_a_curve_are_the_routes_query():
     query = next(line.split()[2:] for line in routes if line.startswith("GET /v1/curves "))
     page = verb(None, "help", "curve").stdout
     offered = {line.split()[0][2:] for line in page.splitlines() if line.startswith("  --") and "[DELTAQ" not in line}
-    assert offered - {"csv", "json"} == set(query) - {"trajectory", "format"}  # --csv and --json say the form
+    assert offered - {"csv", "json"} == set(query) - {"trajectory+", "format"}  # --csv and --json say the form
 
 
 def test_every_parameter_of_every_kind_is_a_flag():
