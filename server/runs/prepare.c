@@ -3,6 +3,7 @@
 #include "base/version.h"
 #include "inputs/checkpoint_place.h"
 #include "inputs/hash.h"
+#include "schema/form.h"
 #include "schema/schema.h"
 #include "store/checkpoints.h"
 #include "store/datasets.h"
@@ -58,11 +59,7 @@ static enum status visit_dataset(struct resolver *resolver, const char *pointer,
 
 static bool may_be_made(const char *name)
 {
-    const size_t length = strlen(name);
-    if (length == 0 || length > NAME_BYTES) return false;
-    for (const unsigned char *at = (const unsigned char *)name; *at != '\0'; at++)
-        if (*at == '/' || *at < 0x20 || *at == 0x7f) return false;
-    return true;
+    return strlen(name) <= NAME_BYTES && form_name.fits(name);
 }
 
 /* A trajectory that will be made stays a name until everything else is known to be valid (make_trajectory). */

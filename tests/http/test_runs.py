@@ -259,6 +259,15 @@ def test_a_training_counts_steps_also_while_it_registers_a_checkpoint(service, n
     assert ended["progress"]["eta_seconds"] is None
 
 
+def test_a_training_makes_no_trajectory_that_no_address_reaches(service, name):
+    (service.files / f"{name}.txt").write_text("a story")
+    service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
+    answer = service.post("/v1/runs", {"kind": "train", "params": {
+        "trajectory": "..", "model": models.LLAMA, "dataset": name, "tokenizer": {"name": "bytes"}, "tokens": 7680,
+        "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 2560}})
+    assert answer.status == 422 and answer.pointers == ["/params/trajectory"], answer.body
+
+
 def curve_of(service, run):
     """The lines of the curve that a training leaves, below the names of the columns, and as numbers."""
     (listed,) = service.get(f"/v1/runs/{run}/artifacts").json["items"]
