@@ -2,6 +2,7 @@
 
 #include "runs/parameter_grid.h"
 #include "store/checkpoints.h"
+#include "store/datasets.h"
 #include "store/sweeps.h"
 #include "store/trajectories.h"
 
@@ -21,19 +22,82 @@ static bool holds(const json_t *list, const json_t *value)
     return false;
 }
 
-/* The values of `list` that are not in `old`, each once. NULL: no memory. */
-static json_t *without(const json_t *list, const json_t *old)
+/* The values of `list` that are not in `old`, each once, compared by `ids`, in which they have the same places (it may
+ * be `list`). NULL: no memory. */
+static json_t *without(const json_t *list, const json_t *ids, const json_t *old)
 {
     size_t i;
-    json_t *value, *out = json_array();
-    bool good = out != NULL;
+    json_t *value, *out = json_array(), *seen = json_array();
+    bool good = out != NULL && seen != NULL;
     json_array_foreach(list, i, value)
     {
-        if (!holds(old, value) && !holds(out, value)) good = good && json_array_append(out, value) == 0;
+        json_t *id = json_array_get(ids, i);
+        if (holds(old, id) || holds(seen, id)) continue;
+        good = good && json_array_append(out, value) == 0 && json_array_append(seen, id) == 0;
     }
+    json_decref(seen);
     if (good) return out;
     json_decref(out);
     return NULL;
+}
+
+/* The id of what the text names. STATUS_NOT_FOUND, STATUS_CONFLICT. */
+static enum status find_id(struct connection *connection, bool dataset, const char *reference, struct store_id *id,
+                           struct error *error)
+{
+    struct checkpoint *checkpoint;
+    struct dataset found;
+    enum status status;
+    if (dataset) {
+        status = dataset_find(connection, reference, &found, error);
+        if (status != STATUS_OK) return status;
+        *id = found.id;
+        dataset_reset(&found);
+        return status;
+    }
+    if ((checkpoint = malloc(sizeof *checkpoint)) == NULL) return error_no_memory(error, "a sweep");
+    status = checkpoint_find(connection, reference, checkpoint, error);
+    if (status == STATUS_OK) *id = checkpoint->id;
+    free(checkpoint);
+    return status;
+}
+
+/* `list` with ids in place of the names of checkpoints and datasets, so that two spellings of one are the same value.
+ * What names nothing stays, and is a fault of the runs. */
+static enum status resolve(struct connection *connection, const char *key, const json_t *list, json_t **out,
+                           struct error *error)
+{
+    size_t i;
+    json_t *value;
+    const char *last = strrchr(key, '.') != NULL ? strrchr(key, '.') + 1 : key;
+    const bool dataset = strcmp(last, "dataset") == 0, names = dataset || strcmp(last, "checkpoint") == 0;
+    *out = json_array();
+    if (*out == NULL) return error_no_memory(error, "a sweep");
+    json_array_foreach(list, i, value)
+    {
+        struct store_id id;
+        enum status status = STATUS_NOT_FOUND;
+        if (names && json_is_string(value)) status = find_id(connection, dataset, json_string_value(value), &id, error);
+        if (status != STATUS_OK && status != STATUS_NOT_FOUND && status != STATUS_CONFLICT) return status;
+        if ((status == STATUS_OK ? json_array_append_new(*out, json_string(id.text))
+                                 : json_array_append(*out, value)) != 0)
+            return error_no_memory(error, "a sweep");
+    }
+    return STATUS_OK;
+}
+
+/* The values of `given` that the field has not, under whatever name. */
+static enum status read_fresh(struct connection *connection, const char *key, const json_t *given, const json_t *has,
+                              json_t **fresh, struct error *error)
+{
+    json_t *ids = NULL, *old = NULL;
+    *fresh = NULL;
+    enum status status = resolve(connection, key, given, &ids, error);
+    if (status == STATUS_OK) status = resolve(connection, key, has, &old, error);
+    if (status == STATUS_OK && (*fresh = without(given, ids, old)) == NULL) status = error_no_memory(error, "a sweep");
+    json_decref(ids);
+    json_decref(old);
+    return status;
 }
 
 /* Takes one reference of `list`, which may be NULL. False: no memory. */
@@ -89,7 +153,7 @@ static enum status read_checkpoints(struct connection *connection, const char *s
     json_t *all = json_array();
     for (size_t i = 0; i < count; i++) (void)json_array_append_new(all, json_string(list[i].id.text));
     free(list);
-    growth->later = json_array_size(all) == count ? without(all, growth->taken) : NULL;
+    growth->later = json_array_size(all) == count ? without(all, all, growth->taken) : NULL;
     const bool good = growth->later != NULL && json_object_set(values->old, key, growth->taken) == 0 &&
                       keep(values->added, key, json_incref(growth->later));
     json_decref(all);
@@ -117,7 +181,8 @@ static enum status read_values(struct connection *connection, const struct sweep
                 read_checkpoints(connection, sweep, key, trajectory, given != NULL && !standing, values, growth, error);
             continue;
         }
-        json_t *fresh = without(given, has);
+        json_t *fresh = NULL;
+        if ((status = read_fresh(connection, key, given, has, &fresh, error)) != STATUS_OK) break;
         bool good = json_object_set(values->old, key, has) == 0;
         good = good && fresh != NULL && json_array_extend(json_object_get(growth->grid, key), fresh) == 0;
         if (!keep(values->added, key, fresh) || !good) status = error_no_memory(error, "a sweep");

@@ -272,3 +272,6 @@ def test_extending_what_is_not_there_and_a_grid_of_lists(service, small):
     answer = extend(service, f"{name}-list", checkpoint=[f"{name}/b"], **{"method.bits": [3]})
     assert answer.status == 202 and answer.json["grid"]["checkpoint"] == [f"{name}/a", f"{name}/b"], answer.body
     assert made_of(service, f"{name}-list", name) == [("a", 3), ("a", 4), ("b", 3), ("b", 4)]
+    ids = [service.get(f"/v1/checkpoints/{name}%2F{step}").json["id"] for step in ("a", "b")]
+    again = extend(service, f"{name}-list", checkpoint=ids)  # what is there already, under other names
+    assert again.status == 200 and again.json["grid"] == answer.json["grid"], again.body
