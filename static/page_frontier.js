@@ -133,6 +133,7 @@ export async function showFrontier({ root, query: search, signal }) {
     zoom: (ranges) => { view.zoom = { ...view.zoom, ...ranges }; amend(address(view)); },
     caption: () => fileCaption(series, shown(), view, signal),
   });
+  plot.present(false); /* until there is something to draw, which a refusal never brings */
   const key = h("p", { class: "muted marks" });
   const arrange = (order) => { view.order = order; amend(address(view)); };
   plot.node.prepend(picks, note);

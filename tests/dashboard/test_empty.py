@@ -51,6 +51,7 @@ def test_a_frontier_of_an_unknown_trajectory_says_so(visit):
     page = visit("#/frontier?trajectory=nope")
     page.expected = ["404"]
     page.wait("document.querySelector('.remark .problem') !== null")
+    assert height(page, "quantized-frontier-plot") == 0
 
 
 def test_the_suggested_sweep_measures_on_what_was_held_out(world, visit, monkeypatch):
