@@ -311,7 +311,9 @@ def made_up_study(directory, revision):
 def test_a_study_begins_with_the_published_units_of_its_revision(tmp_path):
     seconds = made_up_study(tmp_path / "made", 3)
     published.publish(tmp_path / "made", tmp_path / "tree")
-    assert published.adopt(tmp_path / "tree", tmp_path / "other", cells.CELLS, 4) == []
+    assert published.adopt(tmp_path / "tree", tmp_path / "other", cells.CELLS, 2) == []
+    equal = published.adopt(tmp_path / "tree", tmp_path / "equal", cells.CELLS, 4)
+    assert 3 in published.EQUAL[4] and sorted(equal) == sorted(seconds)
     assert sorted(published.adopt(tmp_path / "tree", tmp_path / "new", cells.CELLS, 3)) == sorted(seconds)
     made = {file.name: json.loads(file.read_text()) for file in (tmp_path / "made" / "units").iterdir()}
     kept = {file.name: json.loads(file.read_text()) for file in (tmp_path / "new" / "units").iterdir()}
