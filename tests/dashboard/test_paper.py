@@ -191,8 +191,9 @@ def test_no_quantizer_has_the_mark_of_an_average(visit):
     assert "star" not in symbols and len(symbols) == len(set(symbols))
 
 
-def test_the_line_where_the_rate_begins_to_fall_is_on_top_of_the_grid(visit):
-    page = visit("#/curves?trajectory=decay-1M")
+def test_the_line_before_the_rate_falls_is_on_top_of_the_grid(world, visit):
+    world.add_trajectory("stable", [4e-3] * 3 + [2e-3, 4e-5])
+    page = visit("#/curves?trajectory=stable")
     page.wait(DRAWN + " && document.querySelector('#plot').layout.shapes.length === 1")
     assert page.run("document.querySelector('#plot').layout.shapes[0].layer") == "above"
 
