@@ -47,7 +47,8 @@ REFUSALS = [
     ("POST /v1/sweeps/{sweep}/extend", "/(base|grid)(/|$)", "", "likewise, and the fields are those of that grid"),
     ("POST /v1/gates", r"/rules/\d+",
      "give |either a metric|is missing: |means nothing for|no measured number|"
-     "unknown; known here|must be a single value",
+     "unknown; known here|must be a single value|must be (a number|a text|true or false|one of the field's words)$|"
+     r"\".*\" is a property of the checkpoint",
      "rules over several fields are not in the tables, nor are metrics and fields of methods in those of gates"),
     ("GET /v1/gates/{gate}/verdict", "/checkpoint$", "is one of trajectory", "what is registered is not in a schema"),
     ("POST /v1/webhooks", "/url$",
@@ -55,8 +56,10 @@ REFUSALS = [
      "no short pattern says what an address is"),
     ("POST|PATCH", "", r"line \d+, column \d+: too big (negative )?integer",
      "integers of free objects have 64 bits, as openapi.yaml says at its top"),
+    ("GET /v1/measurements", "/metric$", r'".*" is a property of the checkpoint', "every row has it as a column"),
     ("GET /v1/measurements", "/fields$", "no column ", "the metrics that there are make the columns"),
-    ("POST|PATCH", "", r'nor be "." or ".."|not be "." or ".."', "a pattern without a look ahead is far longer"),
+    ("POST|PATCH", "", r'must (not contain|have 1 to 200 bytes without) "/".*(nor|not) be "\."',
+     "a pattern without a look ahead is far longer"),
     ("POST|PATCH", "/tags$", "the key .* of a tag is empty or has a colon", "tags are free objects"),
     ("POST", "", r"must have at most \d+ bytes", "JSON Schema counts characters; columns and paths have bytes"),
     ("", "/trajectory$|^$", "must have 1 to 200 bytes", "likewise"),
