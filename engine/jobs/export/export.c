@@ -144,7 +144,6 @@ static bool is_full(const struct export_job *job, const struct export_item *item
     return true;
 }
 
-/* Layers that a killed attempt wrote after it last saved its streams are written again, with the same bytes. */
 /* Names the layer that a format refused to write. */
 static enum status name_refusal(const struct export_job *job, int64_t index, enum status status, struct error *error)
 {
@@ -155,6 +154,7 @@ static enum status name_refusal(const struct export_job *job, int64_t index, enu
     return error_set_at(error, status, cause.pointer, "%s: %s", tensor.name, cause.detail);
 }
 
+/* Layers that a killed attempt wrote after it last saved its streams are written again, with the same bytes. */
 static enum status note_layer(void *owner, const char *name, const struct quantized_layer *layer, struct matrix weight,
                               struct error *error)
 {
