@@ -22,7 +22,8 @@ def on_grid(weight, bits, group):
     out, top = numpy.empty(weight.shape), 2**bits - 1
     for first in range(0, weight.shape[1], group):
         part = weight[:, first : first + group]
-        low, high = part.min(1, keepdims=True), part.max(1, keepdims=True)
+        low = numpy.minimum(part.min(1, keepdims=True), 0)
+        high = numpy.maximum(part.max(1, keepdims=True), 0)
         step = numpy.maximum(high - low, 1e-5) / top
         zero = numpy.clip(-numpy.rint(low / step), 0, top)
         out[:, first : first + group] = (numpy.clip(numpy.rint(part / step) + zero, 0, top) - zero) * step

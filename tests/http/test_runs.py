@@ -7,6 +7,7 @@ import time
 
 import models
 import pytest
+from test_watch import until
 
 
 @pytest.fixture(scope="module")
@@ -250,8 +251,8 @@ def test_a_training_counts_steps_also_while_it_registers_a_checkpoint(service, n
     service.gate.hold("train", 25, "step", lease="*")
     run = training(service, name, trajectory=f"{name}-again")
     service.held(run)
-    progress = service.get(f"/v1/runs/{run}").json["progress"]
-    assert (progress["total"], progress["unit"]) == (30, "step")
+    told = until("its progress", lambda: (p := service.get(f"/v1/runs/{run}").json["progress"])["unit"] and p)
+    assert (told["total"], told["unit"]) == (30, "step")
     service.sql(f"update runs set progress_eta = 7 where id = '{run}'")
     service.post(f"/v1/runs/{run}/cancel")
     ended = service.wait(run)
