@@ -35,15 +35,6 @@ static enum status check_field(const struct quantize_method *method, int64_t ind
     return error_set_at(error, STATUS_INVALID, pointer, "%s has no %s", quantizer_by_id(method->quantizer)->name, name);
 }
 
-static enum status check_says(const struct quantize_override *item, int64_t index, struct error *error)
-{
-    char pointer[64];
-    if (item->bits != 0 || item->group_size != 0 || item->skip) return STATUS_OK;
-    (void)snprintf(pointer, sizeof pointer, "/overrides/%" PRId64, index);
-    return error_set_at(error, STATUS_INVALID, pointer,
-                        "says nothing about the modules that match: give bits, group_size or \"skip\": true");
-}
-
 static enum status compile(struct overrides *overrides, int64_t index, struct error *error)
 {
     const struct quantize_override *item = &overrides->method->options.overrides[index];
@@ -56,7 +47,7 @@ static enum status compile(struct overrides *overrides, int64_t index, struct er
         return status;
     overrides->codes[index] =
         pcre2_compile((PCRE2_SPTR)item->pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &code, &offset, NULL);
-    if (overrides->codes[index] != NULL) return check_says(item, index, error);
+    if (overrides->codes[index] != NULL) return STATUS_OK;
     if (code == PCRE2_ERROR_HEAP_FAILED) return error_set(error, STATUS_NO_MEMORY, "no memory for a pattern");
     (void)pcre2_get_error_message(code, (PCRE2_UCHAR *)reason, sizeof reason);
     (void)snprintf(pointer, sizeof pointer, "/overrides/%" PRId64 "/pattern", index);

@@ -172,7 +172,6 @@ def test_a_rotation_alone_leaves_the_loss(service, subject):
         ({"name": "rtn", "overrides": [{"bits": 8}]}, "/params/method/overrides/0/pattern"),
         ({"name": "rtn", "overrides": [{"pattern": "a", "bits": 8, "group_size": 0}]},
          "/params/method/overrides/0/group_size"),
-        ({"name": "rtn", "overrides": [{"pattern": "a", "bits": 8}, {"pattern": "b"}]}, "/params/method/overrides/1"),
         ({"name": "llm_int8", "activation_bits": 8}, "/params/method/activation_bits"),
         ({"recipe": "dance"}, "/params/method/recipe"),
         ({"recipe": 3}, "/params/method/recipe"),
