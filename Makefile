@@ -681,8 +681,8 @@ check-tsan: venv ## Run the C unit tests, and a mixed load on a whole server, un
 	@$(MAKE) --no-print-directory CONFIG=tsan check-unit $(BUILD)/tsan/deltaq
 	@$(PYTHON) tests/run.py tsan-server="$(TSAN_SERVER)"
 
-CHAOS_JOBS ?= 40000
-chaos: venv pool-tools ## Kill and stop workers at random over CHAOS_JOBS runs (about 10,000 kills, two to three \
+CHAOS_JOBS ?= 22000
+chaos: venv pool-tools ## Kill and stop workers at random over CHAOS_JOBS runs (about 10,000 kills, about two \
     hours; DELTAQ_CHAOS_SEED repeats one)
 	@DELTAQ_CHAOS_JOBS=$(CHAOS_JOBS) $(PYTHON) -m pytest -q -s tests/pool/test_chaos.py -k "doubled and plain"
 

@@ -46,6 +46,11 @@ class Process:
         except ProcessLookupError:
             pass
 
+    def close(self):
+        """Of one that has ended: its pipe and its file."""
+        self.handle.stdout.close()
+        self.errors.close()
+
     def stop(self, limit=30):
         if self.handle.poll() is None:
             self.kill(signal.SIGCONT)
@@ -68,6 +73,13 @@ class Pool:
     def start(self, *arguments, **more):
         self.processes.append(Process(*arguments, **self.gate.environment, **more))
         return self.processes[-1]
+
+    def forget(self, process):
+        """Of thousands that end no descriptor may stay."""
+        process.kill()
+        process.handle.wait()
+        process.close()
+        self.processes.remove(process)
 
     def cluster(self):
         process = self.start("cluster", self.directory).ready()

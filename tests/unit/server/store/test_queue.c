@@ -46,9 +46,9 @@ static void test_a_run_is_taken_when_it_is_due(void **state)
 {
     struct connection *connection = connection_of(state);
     const struct store_id run = enqueue(connection, (struct run_new){.kind = "order"}, STORE_CREATED);
-    change(connection, "update runs set run_at = clock_timestamp() + interval '50 seconds' where id = $1", &run);
+    change(connection, "update runs set run_at = clock_timestamp() + interval '61 minutes' where id = $1", &run);
     expect_next(connection, NULL);
-    change(connection, "update runs set run_at = clock_timestamp() + interval '11 minutes' where id = $1", &run);
+    change(connection, "update runs set run_at = clock_timestamp() + interval '121 minutes' where id = $1", &run);
     expect_next(connection, &run);
     change(connection, "delete from runs where id = $1", &run);
 }
