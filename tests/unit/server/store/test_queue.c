@@ -41,7 +41,7 @@ static void test_priority_goes_before_time_and_that_before_number(void **state)
     change(connection, "delete from runs where kind in ('order', 'another') and $1::text is not null", &first);
 }
 
-/* A delayed retry waits for its time; only a clock that was set back gives a time more than ten minutes ahead. */
+/* A delayed retry waits for its time; only a clock that was set back gives a time more than two hours ahead. */
 static void test_a_run_is_taken_when_it_is_due(void **state)
 {
     struct connection *connection = connection_of(state);
