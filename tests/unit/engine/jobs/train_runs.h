@@ -180,8 +180,10 @@ static inline void resume_to_the_end(const struct train_params *params, int64_t 
     enum status status;
     int attempts = 0;
     place_open(&place);
-    while ((status = run(&place, params, NULL, backend, k, save_seconds, &result)) == STATUS_CANCELLED)
+    while ((status = run(&place, params, NULL, backend, k, save_seconds, &result)) == STATUS_CANCELLED) {
         assert_true(++attempts < 200);
+        train_result_reset(&result);
+    }
     ok(status);
     assert_true(attempts > 0);
     assert_same_result(&result, expected);

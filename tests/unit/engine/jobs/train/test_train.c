@@ -175,7 +175,10 @@ static void test_the_curve_of_a_branch_begins_at_its_own_first_step(void **state
     for (int i = 0; i < 2; i++) place_open(&place[i]);
     ok(run(&place[0], &whole, NULL, backend, -1, 0, &result[0]));
     (void)snprintf(from, sizeof from, "%s/step0000010", place[0].out);
-    while ((status = run(&place[1], &branch, from, backend, 7, 1e-9, &result[1])) == STATUS_CANCELLED) attempts++;
+    while ((status = run(&place[1], &branch, from, backend, 7, 1e-9, &result[1])) == STATUS_CANCELLED) {
+        attempts++;
+        train_result_reset(&result[1]);
+    }
     ok(status);
     assert_true(attempts > 2);
     assert_int_equal(result[1].curve_count, 30);
@@ -271,6 +274,7 @@ static void test_a_changed_request_is_not_gone_on_with(void **state)
     struct backend *backend = fast_backend(NULL);
     place_open(&place);
     assert_int_equal(run(&place, &params, NULL, backend, 5, 1e-9, &result), STATUS_CANCELLED);
+    train_result_reset(&result);
     params.schedule.peak = 2e-2;
     assert_int_equal(run(&place, &params, NULL, backend, -1, 0, &result), STATUS_INPUT_CHANGED);
     backend_free(backend);
@@ -287,6 +291,7 @@ static void test_a_damaged_state_is_refused(void **state)
     struct backend *backend = fast_backend(NULL);
     place_open(&place);
     assert_int_equal(run(&place, &params, NULL, backend, 5, 1e-9, &result), STATUS_CANCELLED);
+    train_result_reset(&result);
     (void)snprintf(path, sizeof path, "%s/training.state", place.work);
     const int descriptor = open(path, O_RDWR | O_CLOEXEC);
     char byte = 0;
