@@ -1,4 +1,6 @@
 #include "cli/command.h"
+
+#include "base/words.h"
 #include "cli/verb.h"
 #include "track/track.h"
 
@@ -83,19 +85,20 @@ static void track_all(struct verb *verb, const struct exporter *exporter, const 
     track_close(track);
 }
 
+static int unknown_tracker(struct verb *verb, const char *word)
+{
+    char known[100] = "";
+    for (const char *const *name = exporter_names; *name != NULL; name++) words_add(known, sizeof known, "%s", *name);
+    return verb_usage(verb, "no tracker is named \"%.60s\"; there are %s", word, known);
+}
+
 static int track_run(const struct options *options)
 {
     struct verb verb = {.options = options, .name = "track"};
     struct error error;
-    char known[100] = "";
     int64_t every;
     const struct exporter *exporter = options->word_count > 0 ? exporter_find(options->words[0]) : NULL;
-    for (const char *const *name = exporter_names; *name != NULL; name++) {
-        const size_t used = strlen(known);
-        (void)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", *name);
-    }
-    if (options->word_count > 0 && exporter == NULL)
-        return verb_usage(&verb, "no tracker is named \"%.60s\"; there are %s", options->words[0], known);
+    if (options->word_count > 0 && exporter == NULL) return unknown_tracker(&verb, options->words[0]);
     if (exporter == NULL || options->word_count != 2)
         return verb_usage(&verb, "expected a tracker and where it is; see deltaq track --help");
     if (options_integer(options, "--every", 1, 86400, &every, &error) != STATUS_OK)

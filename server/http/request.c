@@ -1,5 +1,6 @@
 #include "http/request.h"
 
+#include "base/words.h"
 #include "http/accept.h"
 #include "http/encoding.h"
 
@@ -70,18 +71,15 @@ static bool is_named(const char *name, const char *given)
 enum status request_query_allow(const struct request *request, const char *const *names, struct error *error)
 {
     char known[KNOWN_MAX] = "";
-    for (size_t j = 0; names[j] != NULL; j++) {
-        const size_t used = strlen(known);
-        (void)snprintf(known + used, sizeof known - used, "%s%.*s",
-                       used > 0 ? ", " : "; known here: ", (int)name_length(names[j]), names[j]);
-    }
+    for (size_t j = 0; names[j] != NULL; j++)
+        words_add(known, sizeof known, "%.*s", (int)name_length(names[j]), names[j]);
     for (size_t i = 0; i < request->query_count; i++) {
         const char *given = request->query[i].name;
         size_t j = 0;
         while (names[j] != NULL && !is_named(names[j], given)) j++;
         if (names[j] == NULL)
-            return request_query_fault(error, given, "unknown query parameter%s",
-                                       known[0] ? known : "; there are none here");
+            return request_query_fault(error, given, "unknown query parameter; %s%s",
+                                       known[0] ? "known here: " : "there are none here", known);
         if (!may_repeat(names[j]) && find(request->query, request->query_count, given, 1) != NULL)
             return request_query_fault(error, given, "comes twice: one value was expected");
     }

@@ -1,6 +1,7 @@
 #include "resources/answer.h"
 
 #include "base/buffer.h"
+#include "base/words.h"
 #include "kinds/metrics.h"
 #include "schema/form.h"
 
@@ -73,9 +74,8 @@ const char *const answer_table_types[] = {"application/json", "text/csv", NULL};
 /* "json, csv" */
 static void list(const char *const *names, char out[200])
 {
-    size_t length = 0;
-    for (; *names != NULL && length < 200; names++)
-        length += (size_t)snprintf(out + length, 200 - length, "%s%s", length > 0 ? ", " : "", *names);
+    out[0] = '\0';
+    for (; *names != NULL; names++) words_add(out, 200, "%s", *names);
 }
 
 enum status answer_form(const struct request *request, const char *const *names, const char *const *types, int *out,

@@ -1,5 +1,6 @@
 #include "store/runs.h"
 
+#include "base/words.h"
 #include "kinds/kind.h"
 #include "resources/answer.h"
 #include "resources/application.h"
@@ -74,10 +75,8 @@ static enum status check_kind(const char *word, struct error *error)
 {
     char known[KINDS_TEXT] = "";
     if (word == NULL || kind_find(kinds, word) != NULL) return STATUS_OK;
-    for (const struct kind *const *kind = kinds; *kind != NULL; kind++) {
-        const size_t used = strlen(known);
-        (void)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", (*kind)->name);
-    }
+    for (const struct kind *const *kind = kinds; *kind != NULL; kind++)
+        words_add(known, sizeof known, "%s", (*kind)->name);
     return request_query_fault(error, "kind", "must be one of %s, found \"%.60s\"", known, word);
 }
 

@@ -1,5 +1,6 @@
 #include "schema/schema.h"
 
+#include "base/words.h"
 #include "json/written.h"
 
 #include <math.h>
@@ -113,12 +114,11 @@ static void fill_integer(struct reader *reader, const struct param *param, const
     if (param->allowed != NULL) {
         char list[KNOWN_MAX] = "";
         for (const int64_t *allowed = param->allowed; *allowed != 0; allowed++) {
-            const size_t used = strlen(list);
             if (*allowed == integer) {
                 memcpy(base + param->offset, &integer, sizeof integer);
                 return;
             }
-            (void)snprintf(list + used, sizeof list - used, "%s%lld", used > 0 ? ", " : "", (long long)*allowed);
+            words_add(list, sizeof list, "%lld", (long long)*allowed);
         }
         faults_add(reader->faults, pointer, "must be one of %s, found %lld", list, (long long)integer);
         return;
@@ -166,12 +166,11 @@ static void fill_choice(struct reader *reader, const struct param *param, const 
     char list[KNOWN_MAX] = "";
     if (!fill_string(reader, param, pointer, value, base)) return;
     for (int i = 0; param->choices[i] != NULL; i++) {
-        const size_t used = strlen(list);
         if (strcmp(param->choices[i], json_string_value(value)) == 0) {
             memcpy(base + param->offset, &i, sizeof i);
             return;
         }
-        (void)snprintf(list + used, sizeof list - used, "%s\"%s\"", used > 0 ? ", " : "", param->choices[i]);
+        words_add(list, sizeof list, "\"%s\"", param->choices[i]);
     }
     faults_add(reader->faults, pointer, "must be one of %s, found \"%.60s\"", list, json_string_value(value));
 }
@@ -184,7 +183,6 @@ static void expand_recipe(struct reader *reader, const struct param *param, cons
     if (param->recipes == NULL || asked == NULL) return;
     faults_pointer(at, sizeof at, pointer, "recipe");
     for (const struct param_recipe *recipe = param->recipes; recipe->name != NULL; recipe++) {
-        const size_t used = strlen(list);
         if (json_is_string(asked) && strcmp(recipe->name, json_string_value(asked)) == 0) {
             json_t *fields = json_loads(recipe->fields, 0, NULL);
             if (json_object_get(value, "name") != NULL)
@@ -195,7 +193,7 @@ static void expand_recipe(struct reader *reader, const struct param *param, cons
             (void)json_object_del(value, "recipe");
             return;
         }
-        (void)snprintf(list + used, sizeof list - used, "%s\"%s\"", used > 0 ? ", " : "", recipe->name);
+        words_add(list, sizeof list, "\"%s\"", recipe->name);
     }
     if (json_is_string(asked))
         faults_add(reader->faults, at, "must be one of %s, found \"%.60s\"", list, json_string_value(asked));
@@ -216,14 +214,13 @@ static void fill_variant(struct reader *reader, const struct param *param, const
     expand_recipe(reader, param, pointer, value);
     const json_t *name = json_object_get(value, "name");
     for (int i = 0; param->variants[i].name != NULL; i++) {
-        const size_t used = strlen(list);
         if (json_is_string(name) && strcmp(param->variants[i].name, json_string_value(name)) == 0) {
             memcpy(base + param->offset, &i, sizeof i);
             fill_object(reader, param->variants[i].params, pointer, value,
                         base + param->offset + param->variants[i].offset, true);
             return;
         }
-        (void)snprintf(list + used, sizeof list - used, "%s\"%s\"", used > 0 ? ", " : "", param->variants[i].name);
+        words_add(list, sizeof list, "\"%s\"", param->variants[i].name);
     }
     faults_pointer(at, sizeof at, pointer, "name");
     if (json_is_string(name))
@@ -367,10 +364,8 @@ static void refuse_unknown(struct reader *reader, const struct param *table, con
     const char *name;
     json_t *value;
     if (variant) (void)snprintf(known, sizeof known, "name");
-    for (const struct param *param = table; param->type != PARAM_END; param++) {
-        const size_t used = strlen(known);
-        (void)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", param->name);
-    }
+    for (const struct param *param = table; param->type != PARAM_END; param++)
+        words_add(known, sizeof known, "%s", param->name);
     json_object_foreach(object, name, value)
     {
         if (find_param(table, name) != NULL || (variant && strcmp(name, "name") == 0)) continue;

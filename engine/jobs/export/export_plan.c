@@ -1,6 +1,7 @@
 #include "jobs/export/export_plan.h"
 
 #include "base/memory.h"
+#include "base/words.h"
 #include "model/architecture.h"
 #include "quant/overrides.h"
 
@@ -25,16 +26,22 @@ static const char *module_of(const char *name, char out[PARAMETER_NAME])
     return out;
 }
 
-/* For formats with a list of groups: a group that holds whole rows of all linears is -1. */
-static void name_whole_rows(const struct export_format *format, const struct model *model, struct export_grid *grid)
+/* Columns of the widest linear. */
+static int64_t widest_row(const struct model *model)
 {
     int64_t widest = 0;
-    for (int64_t block = 0; block < model->config.layers && format->groups != NULL; block++) {
+    for (int64_t block = 0; block < model->config.layers; block++) {
         const struct program *program = &model->programs[block];
         for (int i = 0; i < program->parameter_count; i++)
             if (program->parameters[i].linear && program->parameters[i].columns > widest)
                 widest = program->parameters[i].columns;
     }
+    return widest;
+}
+
+/* For formats with a list of groups: a group that holds whole rows of all linears is -1. */
+static void name_whole_rows(const struct export_format *format, int64_t widest, struct export_grid *grid)
+{
     if (format->groups != NULL && grid->group_size >= widest) grid->group_size = -1;
 }
 
@@ -45,6 +52,7 @@ static enum status each_linear(const struct export_format *format, const struct 
 {
     struct overrides *overrides = NULL;
     enum status status = overrides_new(method, &overrides, error);
+    const int64_t widest = widest_row(model);
     for (int64_t block = 0; block < model->config.layers && status == STATUS_OK; block++) {
         const struct program *program = &model->programs[block];
         for (int i = 0; i < program->parameter_count && status == STATUS_OK; i++) {
@@ -55,7 +63,7 @@ static enum status each_linear(const struct export_format *format, const struct 
             if ((status = overrides_find(overrides, linear.parameter->name, &index, error)) != STATUS_OK) break;
             linear.skipped = overrides_apply(overrides, index, &applied);
             if (format->check != NULL) status = export_format_grid(&applied, &linear.grid, error);
-            name_whole_rows(format, model, &linear.grid);
+            name_whole_rows(format, widest, &linear.grid);
             if (status == STATUS_OK) status = each(owner, &linear, error);
         }
     }
@@ -75,9 +83,8 @@ static enum status check_groups(const struct export_format *format, int64_t grou
 {
     char list[120] = "";
     for (const int64_t *group = format->groups; group != NULL && *group != 0; group++) {
-        const size_t used = strlen(list);
         if (*group == group_size) return STATUS_OK;
-        (void)snprintf(list + used, sizeof list - used, "%s%lld", used > 0 ? ", " : "", (long long)*group);
+        words_add(list, sizeof list, "%lld", (long long)*group);
     }
     if (format->groups == NULL) return STATUS_OK;
     return error_set_at(error, STATUS_UNSUPPORTED, "/export",
@@ -164,7 +171,7 @@ enum status export_plan_check(int id, const struct quantize_method *method, cons
     struct fitting fitting = {.format = export_format_by_id(id)};
     enum status status = export_format_check(fitting.format, method, &fitting.grid, error);
     if (status != STATUS_OK || fitting.format->fits == NULL) return status;
-    name_whole_rows(fitting.format, model, &fitting.grid);
+    name_whole_rows(fitting.format, widest_row(model), &fitting.grid);
     if ((status = check_architecture(fitting.format, model, error)) != STATUS_OK) return status;
     status = each_linear(fitting.format, model, method, fits, &fitting, error);
     if (status != STATUS_OK || !fitting.grid.column_scales) return status;
@@ -293,7 +300,7 @@ enum status export_plan_init(struct export_plan *plan, int id, const struct quan
     *plan = (struct export_plan){.format = export_format_by_id(id), .model = model, .tensors = tensors};
     if ((status = export_plan_check(id, method, model, error)) != STATUS_OK) return status;
     if ((status = export_format_check(plan->format, method, &plan->grid, error)) != STATUS_OK) return status;
-    name_whole_rows(plan->format, model, &plan->grid);
+    name_whole_rows(plan->format, widest_row(model), &plan->grid);
     plan->grid.stored = weights_dtype(model->weights, NULL);
     if (plan->grid.column_scales && (status = fold_new(plan->format, model, method, &plan->fold, error)) != STATUS_OK)
         return status;
