@@ -37,16 +37,15 @@ static double residual(const struct difference_side *side, const struct sums *su
 }
 
 static double standard_error(const struct difference_pair *pair, const struct sums *a, const struct sums *b,
-                             const int64_t *weights, int64_t count)
+                             const struct leverage *leverage, const int64_t *weights, int64_t count)
 {
-    const struct leverage leverage = leverage_of(weights, count);
     double squares = 0;
     for (int64_t i = 0; i < count; i++) {
         const double both = residual(&pair->b, b, weights[i], i) - residual(&pair->a, a, weights[i], i);
-        const double e = leverage_residual(&leverage, both, weights[i]);
+        const double e = leverage_residual(leverage, both, weights[i]);
         squares += e * e;
     }
-    return count > 1 ? sqrt(leverage.over / leverage.under * squares) : NAN;
+    return count > 1 ? sqrt(leverage->over / leverage->under * squares) : NAN;
 }
 
 static struct ratio_interval student(const struct difference *found, double degrees)
@@ -100,6 +99,7 @@ enum status difference_measure(const struct difference_pair *pairs, int pair_cou
                                int64_t count, uint64_t seed, struct difference *out, struct error *error)
 {
     const bool drawn = count >= RATIO_BOOTSTRAP_FROM && count <= DIFFERENCE_BOOTSTRAP_MOST;
+    const struct leverage leverage = leverage_of(weights, count);
     double *draws = NULL;
     if (drawn) {
         const enum status status =
@@ -112,9 +112,9 @@ enum status difference_measure(const struct difference_pair *pairs, int pair_cou
         const struct sums a = sums_of(&pair->a, weights, count), b = sums_of(&pair->b, weights, count);
         out[p] = (struct difference){.a = a.over / a.under, .b = b.over / b.under};
         out[p].value = out[p].b - out[p].a;
-        out[p].standard_error = standard_error(pair, &a, &b, weights, count);
+        out[p].standard_error = standard_error(pair, &a, &b, &leverage, weights, count);
         out[p].interval = drawn ? percentiles(draws + (int64_t)p * BOOTSTRAP_DRAWS, out[p].value)
-                                : student(&out[p], leverage_degrees(weights, count));
+                                : student(&out[p], leverage.degrees);
         count_sides(pair, count, &out[p]);
     }
     memory_free(draws);

@@ -61,7 +61,7 @@ static void moments(struct evaluate_result *out)
     }
     out->loss_stderr =
         out->sequences < 2 ? NAN : sqrt(spread * leverage.over / leverage.under) / (double)out->predictions;
-    out->loss_degrees = leverage_degrees(out->sequence_predictions, out->sequences);
+    out->loss_degrees = leverage.degrees;
 }
 
 static int64_t predictions_of(const struct chunk *chunk, int64_t s)

@@ -154,13 +154,14 @@ static void keep_house(struct worker *worker)
 {
     struct error error;
     int rescued = 0;
-    bool listed;
     worker->housekeeping_at =
         worker_now() +
         jittered(worker->lease_seconds / 3 < HOUSEKEEPING_SECONDS ? worker->lease_seconds / 3 : HOUSEKEEPING_SECONDS);
-    if (!worker->registered) return;
-    if (worker_seen(worker->connection, &worker->identity.id, &listed, &error) != STATUS_OK) return;
-    worker->registered = listed; /* who took this process for dead may have removed it */
+    if (worker->registered) {
+        bool listed;
+        if (worker_seen(worker->connection, &worker->identity.id, &listed, &error) != STATUS_OK) return;
+        worker->registered = listed; /* who took this process for dead may have removed it */
+    }
     if (!ready(worker)) return;
     if (!fits_database(worker)) return;
     if (!steady(worker)) return;

@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 200 };
-
 /* References are resolved in the parameters; their content goes into a copy that only the dedupe key sees. */
 struct resolver {
     struct run_request *request;
@@ -59,7 +57,7 @@ static enum status visit_dataset(struct resolver *resolver, const char *pointer,
 
 static bool may_be_made(const char *name)
 {
-    return strlen(name) <= NAME_BYTES && form_name.fits(name);
+    return strlen(name) <= STORE_NAME_GIVEN && form_name.fits(name);
 }
 
 /* A trajectory that will be made stays a name until everything else is known to be valid (make_trajectory). */

@@ -85,8 +85,9 @@ static json_t *make_row(const char *name, const struct bucket_checkpoint *checkp
 static enum status add_failed(json_t *failed, const char *name, enum status why, const char *detail,
                               struct error *error)
 {
-    json_t *item = json_pack("{ss ss ss}", "path", name, "status", status_info(why)->name, "detail", detail);
-    return json_array_append_new(failed, item) == 0 ? STATUS_OK : error_no_memory(error, "a list of checkpoints");
+    return json_array_append_new(failed, scan_failed_item(name, why, detail)) == 0
+               ? STATUS_OK
+               : error_no_memory(error, "a list of checkpoints");
 }
 
 /* Adds a checkpoint whose name is registered with another source. */

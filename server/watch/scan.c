@@ -122,6 +122,11 @@ void scan_name(const char *top, const char *path, char *out, size_t size)
     if (!is_text(out)) escape(out, size);
 }
 
+json_t *scan_failed_item(const char *name, enum status status, const char *detail)
+{
+    return json_pack("{ss ss ss}", "path", name, "status", status_info(status)->name, "detail", detail);
+}
+
 enum status scan_check_name(const char *name, struct error *error)
 {
     size_t characters = 0;
@@ -369,10 +374,7 @@ static enum status found(void *context, const char *path, struct error *error)
     if (restless(path, scan->request->quiet_seconds)) return append(scan->pending, json_string(name), error);
     const enum status status = scan_register(scan->connection, &scan->place, path, &outcome, &document, error);
     if (scan_ends_with(status)) return status;
-    if (status != STATUS_OK)
-        return append(
-            scan->failed,
-            json_pack("{ss ss ss}", "path", name, "status", status_info(status)->name, "detail", error->detail), error);
+    if (status != STATUS_OK) return append(scan->failed, scan_failed_item(name, status, error->detail), error);
     if (outcome == STORE_CREATED) return append(scan->registered, document, error);
     scan->existing++;
     json_decref(document);

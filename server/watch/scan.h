@@ -54,6 +54,8 @@ MUST_CHECK enum status scan_walk(const struct roots *roots, const char *top, con
 
 /* The name of the checkpoint at `path`. */
 void scan_name(const char *top, const char *path, char *out, size_t size);
+/* A new item of "failed": {"path", "status", "detail"}; NULL: no memory. */
+json_t *scan_failed_item(const char *name, enum status status, const char *detail);
 /* Whether a checkpoint can have this name. STATUS_INVALID, with what to do. */
 MUST_CHECK enum status scan_check_name(const char *name, struct error *error);
 
