@@ -535,8 +535,10 @@ mutants: deps ## Break the source in each way of a table and see that the tests 
 run-mutants: all static unit-binaries pool-tools echo-server emulated-plugin
 	@$(PYTHON) tests/mutants/run.py $(ARGUMENTS)
 
-# All that `make help` lists is compiled by `make check`, run or not.
-builds: all static echo-server pool-tools stand-ins emulated-plugin $(BENCH_BINARIES) $(FUZZERS:%=$(BUILD)/fuzz/%)
+# All that `make help` lists is compiled by `make check`, run or not; the torture links only with the sanitizers.
+TORTURE_OBJECTS = $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/torture/*.c))
+builds: all static echo-server pool-tools stand-ins emulated-plugin $(BENCH_BINARIES) $(FUZZERS:%=$(BUILD)/fuzz/%) \
+    $(TORTURE_OBJECTS)
 	$(WITHIN) CONFIG=gpu gpu-tests gpu-bench
 
 .PHONY: unit-binaries
@@ -578,8 +580,7 @@ $(BUILD)/fuzz/%.o: %.c | toolchain
 	@clang $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link,address,undefined -MMD -MP -c -o $@ $<
 
 # --- Torture: each call that may fail does, in turn (tests/torture) -------------------------------------------------
-TORTURE         := build/asan/tests/torture/torture
-TORTURE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/torture/*.c))
+TORTURE := build/asan/tests/torture/torture
 .PHONY: torture
 torture: ## Make each allocation, read, write, fsync, open, rename and statement fail in turn, sanitized (long; \
     ARGUMENTS: see tests/torture/torture.c)

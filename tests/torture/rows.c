@@ -52,11 +52,11 @@ static enum status lease_and(bool fails, struct error *error)
     struct connection *connection = fixture->connection;
     struct leased_run run = {0};
     const struct queue_progress progress = {.done = 1, .total = 2, .unit = "x", .eta_seconds = 3};
-    const struct queue_usage usage = {.seconds = 1, .peak_host_bytes = 5, .peak_device_bytes = -1};
     struct error cause;
     bool found = false, cancel = false;
     json_t *lines = NULL, *answer = json_pack("{s:f}", "loss", 2.5);
-    const struct queue_result result = {.result = answer, .usage = usage};
+    const struct queue_result result = {.result = answer,
+                                        .usage = {.seconds = 1, .peak_host_bytes = 5, .peak_device_bytes = -1}};
     (void)error_set(&cause, STATUS_CORRUPT, "broken \xff");
     enum status status = answer != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory");
     if (status == STATUS_OK) status = queue_lease(connection, &someone, test_kind, 1, 30, &found, &run, error);
@@ -65,7 +65,7 @@ static enum status lease_and(bool fails, struct error *error)
     if (status == STATUS_OK && (lines = json_pack("[s]", "a line")) == NULL)
         status = error_set(error, STATUS_NO_MEMORY, "no memory");
     if (status == STATUS_OK) status = queue_log(connection, &run.lease, lines, error);
-    if (status == STATUS_OK && fails) status = queue_fail(connection, &run.lease, &cause, &usage, error);
+    if (status == STATUS_OK && fails) status = queue_fail(connection, &run.lease, &cause, &result, error);
     if (status == STATUS_OK && !fails) status = queue_finish(connection, &run.lease, &result, error);
     json_decref(lines);
     json_decref(answer);
