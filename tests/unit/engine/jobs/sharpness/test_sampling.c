@@ -31,16 +31,19 @@ static struct sharpness_result run(const struct fixture *f, const struct sequenc
     return found;
 }
 
-/* Student's formula for sum(w x) / sum(w y), written out. */
+/* The jackknife's error of sum(w x) / sum(w y) over sequences of unlike lengths, written out: each residual over what
+ * the ratio leaves of its sequence, 1 - w / W. */
 static double error_of(const double *x, const double *y, const int64_t *w, int n)
 {
-    double over = 0, under = 0, squares = 0;
+    double over = 0, under = 0, whole = 0, squares = 0;
     for (int i = 0; i < n; i++) {
         over += (double)w[i] * x[i];
         under += (double)w[i] * y[i];
+        whole += (double)w[i];
     }
-    for (int i = 0; i < n; i++) squares += pow((double)w[i] * (x[i] - over / under * y[i]), 2);
-    return sqrt((double)n / (n - 1) * squares) / under;
+    for (int i = 0; i < n; i++)
+        squares += pow((double)w[i] * (x[i] - over / under * y[i]) / (1 - (double)w[i] / whole), 2);
+    return sqrt((double)(n - 1) / n * squares) / under;
 }
 
 /* Rounding to nearest does not look at tokens, so that the direction is the same for each sequence alone. A term of one
