@@ -79,8 +79,8 @@ static struct judgement judge_limit(const json_t *rule, const json_t *found)
     return out;
 }
 
-static enum status judge_change(const json_t *rule, json_t *item, int64_t tests, struct judgement *out,
-                                struct error *error)
+static enum status judge_change(const json_t *rule, json_t *item, struct changepoints_tests *tests,
+                                struct judgement *out, struct error *error)
 {
     struct verdict_change change;
     const enum status status = verdict_change_test(rule, item, tests, &change, error);
@@ -132,16 +132,16 @@ static enum status judge_metric(struct connection *connection, const struct chec
     enum status status =
         change ? gate_history(connection, &question, &list, error) : gate_values(connection, &question, &list, error);
     if (status != STATUS_OK) return status;
-    int64_t tests = 0;
+    struct changepoints_tests tests = {.model = NULL};
     const char *refused = NULL;
-    if (change) status = verdict_change_count(rule, list, &tests, &refused, error);
+    if (change) status = verdict_change_begin(rule, list, &tests, &refused, error);
     if (refused != NULL) worst.reason = refused;
     json_array_foreach(list, i, item)
     {
         struct judgement one;
         if (refused != NULL || status != STATUS_OK) break;
         if (change)
-            status = judge_change(rule, item, tests, &one, error);
+            status = judge_change(rule, item, &tests, &one, error);
         else
             one = judge_limit(rule, item);
         if (status != STATUS_OK) break;
@@ -152,6 +152,7 @@ static enum status judge_metric(struct connection *connection, const struct chec
     *outcome = worst.outcome;
     if (status == STATUS_OK && (*out = render(rule, &worst, shown, NULL)) == NULL)
         status = error_no_memory(error, "a verdict");
+    changepoints_tests_reset(&tests);
     json_decref(list);
     return status;
 }

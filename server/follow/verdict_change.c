@@ -1,7 +1,5 @@
 #include "follow/verdict_change.h"
 
-#include "kinds/changepoints.h"
-
 #include <string.h>
 
 /* So many tests at once take a fifth of a second, and as large a share of the level of each. */
@@ -13,15 +11,15 @@ static double first_x(const json_t *rule)
     return json_number_value(json_object_get(rule, "from"));
 }
 
-enum status verdict_change_count(const json_t *rule, const json_t *list, int64_t *tests, const char **refused,
-                                 struct error *error)
+enum status verdict_change_begin(const json_t *rule, const json_t *list, struct changepoints_tests *tests,
+                                 const char **refused, struct error *error)
 {
-    *tests = 0;
+    *tests = (struct changepoints_tests){.model = NULL};
     *refused =
         json_array_size(list) > SERIES_MOST
             ? "more than 20 series fit, too many to be tested at once: name a method, dataset or protocol in series"
             : NULL;
-    return *refused != NULL ? STATUS_OK : changepoints_count_tests(list, first_x(rule), tests, error);
+    return *refused != NULL ? STATUS_OK : changepoints_tests_of(list, first_x(rule), tests, error);
 }
 
 /* A change after point i lies among the last N where the first point behind it, i + 1, is one of them. */
@@ -38,8 +36,8 @@ static void place_change(const json_t *change, const struct changepoints_series 
     out->straddles = low < before && high >= first;
 }
 
-enum status verdict_change_test(const json_t *rule, json_t *item, int64_t tests, struct verdict_change *out,
-                                struct error *error)
+enum status verdict_change_test(const json_t *rule, json_t *item, struct changepoints_tests *tests,
+                                struct verdict_change *out, struct error *error)
 {
     json_t *points = json_object_get(item, "points"), *row = json_object();
     const json_t *newest = json_array_get(points, json_array_size(points) - 1);

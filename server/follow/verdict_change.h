@@ -3,6 +3,7 @@
 #define FOLLOW_VERDICT_CHANGE_H
 
 #include "base/error.h"
+#include "kinds/changepoints.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -16,12 +17,12 @@ struct verdict_change {
 };
 
 /* Before the tests: *refused is NULL, or why the series of `list` (store/gates.h, gate_history) are too many to be
- * tested; *tests is the number of those that can be tested. */
-MUST_CHECK enum status verdict_change_count(const json_t *rule, const json_t *list, int64_t *tests,
+ * tested; on STATUS_OK the caller resets *tests. */
+MUST_CHECK enum status verdict_change_begin(const json_t *rule, const json_t *list, struct changepoints_tests *tests,
                                             const char **refused, struct error *error);
 
-/* Tests "points" of `item`, one of that list. p values are multiplied by `tests`. */
-MUST_CHECK enum status verdict_change_test(const json_t *rule, json_t *item, int64_t tests, struct verdict_change *out,
-                                           struct error *error);
+/* Tests "points" of `item`, one of that list. p values are multiplied by the number of tests. */
+MUST_CHECK enum status verdict_change_test(const json_t *rule, json_t *item, struct changepoints_tests *tests,
+                                           struct verdict_change *out, struct error *error);
 
 #endif

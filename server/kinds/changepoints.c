@@ -40,18 +40,29 @@ enum status changepoints_take(const json_t *points, double from, struct changepo
     return STATUS_OK;
 }
 
-enum status changepoints_count_tests(const json_t *list, double from, int64_t *count, struct error *error)
+bool changepoints_testable(const struct changepoints_series *series)
+{
+    return series->count >= CHANGEPOINT_LEAST && series->count <= CHANGEPOINT_MOST;
+}
+
+enum status changepoints_tests_of(const json_t *list, double from, struct changepoints_tests *out, struct error *error)
 {
     enum status status = STATUS_OK;
-    *count = 0;
+    *out = (struct changepoints_tests){.model = NULL};
     for (size_t i = 0; i < json_array_size(list) && status == STATUS_OK; i++) {
         struct changepoints_series series;
         status = changepoints_take(json_object_get(json_array_get(list, i), "points"), from, &series, error);
         if (status != STATUS_OK) return status;
-        *count += series.count >= CHANGEPOINT_LEAST;
+        out->count += changepoints_testable(&series);
         changepoints_reset(&series);
     }
     return status;
+}
+
+void changepoints_tests_reset(struct changepoints_tests *tests)
+{
+    changepoint_model_free(tests->model);
+    tests->model = NULL;
 }
 
 static json_t *end_of(const json_t *points, const struct changepoints_series *series, int64_t i)
@@ -71,14 +82,25 @@ static json_t *change_of(const json_t *points, const struct changepoints_series 
                      series->x[found->high + 1], "size", found->size);
 }
 
-enum status changepoints_test(const json_t *points, const struct changepoints_series *series, int64_t tests,
-                              json_t *out, struct error *error)
+/* More tests at once need smaller p values, and so more simulations. */
+static int64_t simulations_for(int64_t tests)
 {
-    struct changepoint found;
-    const enum status status = changepoint_find(series->x, series->y, series->count, &found, error);
-    if (status != STATUS_OK) return status;
+    const int64_t wanted = 100 * tests - 1;
+    return wanted > CHANGEPOINT_SIMULATIONS ? wanted : CHANGEPOINT_SIMULATIONS;
+}
+
+enum status changepoints_test(const json_t *points, const struct changepoints_series *series,
+                              struct changepoints_tests *tests, json_t *out, struct error *error)
+{
+    struct changepoint found = {.p = NAN};
+    if (changepoints_testable(series)) {
+        const enum status status =
+            changepoint_model_of(series->x, series->count, simulations_for(tests->count), &tests->model, error);
+        if (status != STATUS_OK) return status;
+        changepoint_find(tests->model, series->y, &found);
+    }
     const bool tested = isfinite(found.p);
-    const double adjusted = fmin(1, found.p * (double)tests);
+    const double adjusted = fmin(1, found.p * (double)tests->count);
     const bool set =
         json_object_set_new(out, "points", json_integer(series->count)) == 0 &&
         json_object_set_new(out, "p_value", tested ? json_real(found.p) : json_null()) == 0 &&

@@ -7,6 +7,7 @@
 #include "eval/changepoint.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* The points with finite numbers, in ascending order of x. */
 struct changepoints_series {
@@ -20,12 +21,23 @@ MUST_CHECK enum status changepoints_take(const json_t *points, double from, stru
                                          struct error *error);
 void changepoints_reset(struct changepoints_series *series);
 
-/* *count: how many of a list of series have enough points to be tested. */
-MUST_CHECK enum status changepoints_count_tests(const json_t *list, double from, int64_t *count, struct error *error);
+/* Tests made at once, and what they share. */
+struct changepoints_tests {
+    int64_t count;
+    struct changepoint_model *model; /* of the series tested last; or NULL */
+};
 
-/* Sets "points" (their number), "p_value", "adjusted_p_value" (that of `tests` made at once) and "change" of `out`:
+/* Whether a series has as many points as a test needs and takes. */
+bool changepoints_testable(const struct changepoints_series *series);
+
+/* For the tests of a list of series. On STATUS_OK the caller resets *out. */
+MUST_CHECK enum status changepoints_tests_of(const json_t *list, double from, struct changepoints_tests *out,
+                                             struct error *error);
+void changepoints_tests_reset(struct changepoints_tests *tests);
+
+/* Sets "points" (their number), "p_value", "adjusted_p_value" (times the tests made at once) and "change" of `out`:
  * {"kind", "after", "before", "interval", "size"}, null above 0.05. p values are null where there is no test. */
-MUST_CHECK enum status changepoints_test(const json_t *points, const struct changepoints_series *series, int64_t tests,
-                                         json_t *out, struct error *error);
+MUST_CHECK enum status changepoints_test(const json_t *points, const struct changepoints_series *series,
+                                         struct changepoints_tests *tests, json_t *out, struct error *error);
 
 #endif

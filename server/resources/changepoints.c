@@ -10,8 +10,9 @@
 /* The test of one series takes some hundredths of a second; testing all series would take minutes. */
 enum { SERIES_MAX = 200 };
 
-/* Describes the series, its test, and its change if there is one; `tests` is the number of simultaneous tests. */
-static enum status describe(const json_t *given, double from, int64_t tests, json_t *out, struct error *error)
+/* Describes the series, its test, and its change if there is one. */
+static enum status describe(const json_t *given, double from, struct changepoints_tests *tests, json_t *out,
+                            struct error *error)
 {
     static const char *const fields[] = {"trajectory",     "label",        "method_label", "method",
                                          "bits",           "dataset",      "evaluated_on", "protocol_id",
@@ -57,21 +58,22 @@ static enum status make_document(const json_t *curves, double from, const struct
                                  struct error *error)
 {
     const json_t *series = json_object_get(curves, "series");
-    int64_t tests;
+    struct changepoints_tests tests;
     json_t *rows = json_array();
-    enum status status = changepoints_count_tests(series, from, &tests, error);
+    enum status status = changepoints_tests_of(series, from, &tests, error);
     if (rows == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a series");
     if (status == STATUS_OK && json_array_size(series) > SERIES_MAX)
         status = error_set(error, STATUS_INVALID, "%zu series, at most %d at once: name method, bits or protocol",
                            json_array_size(series), SERIES_MAX);
     for (size_t i = 0; i < json_array_size(series) && status == STATUS_OK; i++) {
         status = monitor_check(monitor, error);
-        if (status == STATUS_OK) status = describe(json_array_get(series, i), from, tests, rows, error);
+        if (status == STATUS_OK) status = describe(json_array_get(series, i), from, &tests, rows, error);
     }
     if (status == STATUS_OK)
         *out = json_pack("{sO sO sO}", "metric", json_object_get(curves, "metric"), "x", json_object_get(curves, "x"),
                          "series", rows);
     if (status == STATUS_OK && *out == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a series");
+    changepoints_tests_reset(&tests);
     json_decref(rows);
     return status;
 }
