@@ -1,15 +1,27 @@
 #include "curvature/sampling.h"
 
 #include "base/memory.h"
+#include "eval/leverage.h"
 #include "eval/ratio.h"
 #include "model/gradient.h"
 
 #include <math.h>
 
+static int64_t units_of(const struct sequences *sequences)
+{
+    return sequences->count < SAMPLING_UNITS ? sequences->count : SAMPLING_UNITS;
+}
+
+/* The unit's first sequence; of the one behind the last unit: the number of sequences. */
+static int64_t first_of(const struct sequences *sequences, int64_t units, int64_t unit)
+{
+    return unit * sequences->count / units;
+}
+
 enum status sampling_unit(const struct sequences *sequences, int64_t units, int64_t unit, int64_t chunk_tokens,
                           struct chunks *out, struct error *error)
 {
-    const int64_t first = unit * sequences->count / units, end = (unit + 1) * sequences->count / units;
+    const int64_t first = first_of(sequences, units, unit), end = first_of(sequences, units, unit + 1);
     struct sequences own = {.count = end - first, .tokens = sequences->tokens + sequences->starts[first]};
     enum status status = memory_new(own.count + 1, sizeof *own.starts, "sequences", &own.starts, error);
     for (int64_t s = 0; status == STATUS_OK && s <= own.count; s++)
@@ -59,7 +71,7 @@ enum status sampling_along(const struct parameters *parameters, const struct seq
                            struct error *error)
 {
     enum status status = STATUS_OK;
-    *out = (struct sampling){.units = sequences->count < SAMPLING_UNITS ? sequences->count : SAMPLING_UNITS};
+    *out = (struct sampling){.units = units_of(sequences)};
     for (int64_t i = 0; i < out->units && status == STATUS_OK; i++) {
         struct chunks chunks = {0};
         if ((status = sampling_unit(sequences, out->units, i, chunk_tokens, &chunks, error)) != STATUS_OK) break;
@@ -76,4 +88,15 @@ enum status sampling_along(const struct parameters *parameters, const struct seq
 double sampling_error(const struct sampling *sampling, const double *over, const double *under)
 {
     return sqrt(ratio_variance(under, over, sampling->predictions, sampling->units));
+}
+
+double sampling_degrees(const struct sequences *sequences)
+{
+    const int64_t units = units_of(sequences);
+    int64_t predictions[SAMPLING_UNITS];
+    for (int64_t i = 0; i < units; i++) {
+        const int64_t first = first_of(sequences, units, i), end = first_of(sequences, units, i + 1);
+        predictions[i] = sequences->starts[end] - sequences->starts[first] - (end - first);
+    }
+    return leverage_degrees(predictions, units);
 }

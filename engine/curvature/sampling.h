@@ -37,4 +37,7 @@ MUST_CHECK enum status sampling_along(const struct parameters *parameters, const
  * fewer than two units. */
 double sampling_error(const struct sampling *sampling, const double *over, const double *under);
 
+/* Degrees of freedom of such an error over these sequences: eval/leverage.h of the units' predictions. 0 for one. */
+double sampling_degrees(const struct sequences *sequences);
+
 #endif

@@ -210,8 +210,8 @@ static const struct result_field report_fields[] = {
     MEAN("loss_fp", fp.loss, metric_loss_fp, QUANTIZE_LOSS_FP),
     MEAN_INTERVAL(
         "loss_fp_interval", QUANTIZE_LOSS_FP, "nats",
-        "95 % interval of loss_fp over the evaluation's sequences, each weighing its predictions: Student's t "
-        "of as many degrees of freedom as sequences less one. Null for a single sequence"),
+        "95 % interval of loss_fp over the evaluation's sequences, each weighing its predictions w: Student's t "
+        "of (Σw)²/Σw² − 1 degrees of freedom. Null for a single sequence"),
     MEAN("loss_q", q.loss, metric_loss_q, QUANTIZE_LOSS_Q),
     MEAN_INTERVAL("loss_q_interval", QUANTIZE_LOSS_Q, "nats",
                   "Likewise of loss_q; with several calibration draws those are drawn at random too, as for "
@@ -236,12 +236,12 @@ static const struct result_field report_fields[] = {
      .absence = RESULT_NULL,
      .later = true,
      .help =
-         "How delta_interval was made. `student`, below 64 sequences n: delta ± t √V, t Student's of n − 1 degrees "
-         "of freedom, V = n / (n − 1) · Σ(w (q − r f))² / (Σ w f)² over sequences with losses f and q, w predictions "
-         "and r = loss_q / loss_fp. `bootstrap`, from 64 on: percentiles of 2000 samples of sequences with "
-         "replacement, f and q together. `student_draws`, with K > 1 calibration draws: V of the losses q averaged "
-         "over the draws, plus delta_stddev² / K, and the mean of Student's t of n − 1 and of K − 1 degrees, "
-         "weighted by these two terms (Cochran and Cox). Null without an interval"},
+         "How delta_interval was made. `student`, below 64 sequences n: delta ± t √V, t Student's of (Σw)²/Σw² − 1 "
+         "degrees of freedom, V = (n − 1) / n · Σ(w (q − r f) / (1 − w / Σw))² / (Σ w f)² over sequences with losses f "
+         "and q, w predictions and r = loss_q / loss_fp. `bootstrap`, from 64 on: percentiles of 2000 samples of "
+         "sequences with replacement, f and q together. `student_draws`, with K > 1 calibration draws: V of the "
+         "losses q averaged over the draws, plus delta_stddev² / K, and the mean of Student's t of these and of "
+         "K − 1 degrees, weighted by these two terms (Cochran and Cox). Null without an interval"},
     MEAN("kl", kl, metric_kl, QUANTIZE_KL),
     MEAN_INTERVAL("kl_interval", QUANTIZE_KL, "nats", "95 % interval of kl, as that of loss_q"),
     MEAN("top1_agreement", top1_agreement, metric_top1_agreement, QUANTIZE_TOP1),

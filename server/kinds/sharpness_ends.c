@@ -16,7 +16,7 @@ static const struct result_field ends_fields[] = {
      .metric = &sharpness_metric_largest_algebraic,
      .spread = RESULT_STDERR,
      .spread_low = BOUNDS(largest_error),
-     .spread_count = BOUNDS(largest_units)},
+     .spread_degrees = BOUNDS(largest_degrees)},
     {.name = "smallest_algebraic",
      .type = RESULT_NUMBER,
      .offset = ENDS(smallest),
@@ -64,7 +64,7 @@ static const struct result_field preconditioned_measured[] = {
      .metric = &sharpness_metric_preconditioned,
      .spread = RESULT_STDERR,
      .spread_low = BOUNDS(largest_error),
-     .spread_count = BOUNDS(largest_units)},
+     .spread_degrees = BOUNDS(largest_degrees)},
     {0},
 };
 const struct result_shape sharpness_preconditioned_measured = {.fields = preconditioned_measured};

@@ -5,8 +5,9 @@
 #include "base/result.h"
 #include "jobs/sharpness/sharpness.h"
 
-#define SHARPNESS_STUDENT_HELP \
-    "; null of a single sequence. Curves show Student's 95 % interval of units − 1 degrees of freedom"
+#define SHARPNESS_STUDENT_HELP                                                                                     \
+    "; null of a single sequence. Curves show Student's 95 % interval of (Σw)²/Σw² − 1 degrees of freedom, " \
+    "w the units' predictions"
 #define SHARPNESS_UNITS_HELP "What the standard error is over: the sequences, of more than 32 as many groups of them"
 
 /* The ends, and the intervals that contain the eigenvalues they approximate. */
@@ -14,6 +15,7 @@ struct sharpness_ends {
     struct spectrum_ends found;
     double top_low, top_high, largest_low, largest_high, smallest_low, smallest_high;
     double largest_error; /* NAN where it was not measured */
+    double largest_degrees;
     int64_t largest_units;
 };
 

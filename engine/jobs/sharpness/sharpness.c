@@ -3,6 +3,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "curvature/sampling.h"
 #include "jobs/sharpness/sharpness_direction.h"
 #include "jobs/sharpness/sharpness_plan.h"
 #include "jobs/sharpness/sharpness_precondition.h"
@@ -236,7 +237,7 @@ enum status sharpness_run(const struct sharpness_request *request, struct sharpn
 {
     struct sharpness *s = NULL;
     enum status status;
-    *out = (struct sharpness_result){0};
+    *out = (struct sharpness_result){.degrees = sampling_degrees(request->sequences)};
     if ((status = memory_new(1, sizeof *s, "sharpness", &s, error)) != STATUS_OK) return status;
     *s = (struct sharpness){.request = request, .out = out, .saved = clock_seconds()};
     s->saver = (struct saver){s, saver_of_run_restore, saver_of_run_step};

@@ -94,6 +94,7 @@ struct sharpness_direction {
      * from so many units (sequences, or groups of them: curvature/sampling.h). NAN for a single sequence. */
     double gradient_error, curvature_error, predicted_error;
     int64_t units;
+    double degrees; /* of freedom, of these errors */
     struct sharpness_random random;
     int64_t layer_count, block_count;
     struct sharpness_part *layers, *blocks; /* owned */
@@ -102,6 +103,7 @@ struct sharpness_direction {
 struct sharpness_result {
     double loss, gradient_norm, weight_norm;
     int64_t parameters, sequences, tokens;
+    double degrees; /* of freedom, of largest_error and of that of `preconditioned` */
     struct spectrum_ends ends;
     /* Standard error of ends.largest over the sequences: that of u'Hu with the eigenvector u, which equals the
      * eigenvalue's to first order. NAN for a single sequence, or if no largest eigenvalue was found. */

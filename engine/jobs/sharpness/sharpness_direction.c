@@ -133,6 +133,7 @@ enum status sharpness_direction_sample(const struct sharpness_request *request, 
     struct sampling sampling;
     double halves[SAMPLING_UNITS] = {0}, sums[SAMPLING_UNITS] = {0};
     out->units = 1;
+    out->degrees = sampling_degrees(request->sequences);
     out->gradient_error = out->curvature_error = out->predicted_error = NAN;
     if (request->sequences->count < 2) return STATUS_OK;
     const enum status status = sampling_along(parameters, request->sequences, SAMPLING_ALL, chunk_tokens, mode,

@@ -155,7 +155,7 @@ static void test_more_simulations_tell_smaller_p_values(void **state)
     (void)state;
     fill(1, 0.01, false, 1, &line);
     for (int i = 10; i < POINTS; i++) line.y[i] += 0.5;
-    assert_float_equal(find(&line).p, 1.0 / (1 + CHANGEPOINT_SIMULATIONS), 1e-15);
+    assert_true(fabs(find(&line).p - 1.0 / (1 + CHANGEPOINT_SIMULATIONS)) < 1e-15);
     const struct changepoint found = find_with(&model, &line, 9999);
     changepoint_model_free(model);
     assert_true(found.p < 0.001 && found.after == 9);

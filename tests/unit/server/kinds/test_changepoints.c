@@ -2,6 +2,8 @@
 #include "kinds/changepoints.h"
 #include "unit.h"
 
+#include <math.h>
+
 /* A series with noise, and a jump in its middle. */
 static json_t *series_of(int64_t count, double jump, uint64_t stream)
 {
@@ -40,7 +42,7 @@ static void test_a_change_is_told_among_many_series(void **state)
     json_t *changed = tested(list, 5, &tests), *other = tested(list, 6, &tests);
     const double p = json_number_value(json_object_get(changed, "p_value"));
     assert_true(p * SERIES <= 0.05);
-    assert_float_equal(json_number_value(json_object_get(changed, "adjusted_p_value")), p * SERIES, 1e-12);
+    assert_true(fabs(json_number_value(json_object_get(changed, "adjusted_p_value")) - p * SERIES) < 1e-12);
     assert_true(json_is_object(json_object_get(changed, "change")));
     assert_true(json_is_null(json_object_get(other, "change")));
     json_decref(changed);

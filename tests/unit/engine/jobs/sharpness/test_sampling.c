@@ -78,7 +78,14 @@ static void test_errors_are_those_of_runs_of_single_sequences(void **state)
     for (int i = 0; i < 3; i++)
         if (!(expected[i] > 0 && fabs(found[i] - expected[i]) < 1e-4 * expected[i]))
             fail_msg("%d: %.10g instead of %.10g", i, found[i], expected[i]);
+    double weight = 0, weight_squares = 0;
+    for (int i = 0; i < FEW; i++) {
+        weight += (double)weights[i];
+        weight_squares += (double)(weights[i] * weights[i]);
+    }
     assert_int_equal(d->units, FEW);
+    assert_true(fabs(d->degrees - (weight * weight / weight_squares - 1)) < 1e-12);
+    assert_true(all.degrees == d->degrees);
     sharpness_result_reset(&all);
     close_fixture(&f);
 }
