@@ -1,6 +1,7 @@
 #include "http/exchange.h"
 
 #include "http/accept.h"
+#include "http/byte_range.h"
 #include "http/cors.h"
 #include "http/encoding.h"
 #include "http/stream_registry.h"
@@ -62,6 +63,46 @@ static bool not_modified(struct exchange *exchange)
            encoding_etag_matches(request_header(&exchange->request, "If-None-Match"), response->etag, true);
 }
 
+/* Whether If-Range, where there is one, names what would be sent: else a part would be one of another file. */
+static bool same_file(const struct exchange *exchange)
+{
+    const char *wanted = request_header(&exchange->request, "If-Range");
+    return wanted == NULL ||
+           (!encoding_etag_any(wanted) && encoding_etag_matches(wanted, exchange->response.etag, false));
+}
+
+/* Leaves the part of a file that a GET asks for. A file without a tag is sent whole: it may be another one by then. */
+static void take_part(struct exchange *exchange)
+{
+    struct response *response = &exchange->response;
+    const int64_t size = response->file_size;
+    struct byte_range part;
+    struct error error;
+    char text[80];
+    if (response->kind != RESPONSE_FILE || !response->etag[0] || response->http_status != 200) return;
+    answer_header(exchange, "Accept-Ranges", "bytes");
+    if (exchange->request.head || !same_file(exchange)) return;
+    switch (byte_range_of(request_header(&exchange->request, "Range"), size, &part)) {
+    case BYTE_RANGE_WHOLE:
+        return;
+    case BYTE_RANGE_PART:
+        (void)snprintf(text, sizeof text, "bytes %lld-%lld/%lld", (long long)part.first,
+                       (long long)(part.first + part.length - 1), (long long)size);
+        answer_header(exchange, "Content-Range", text);
+        response->http_status = 206;
+        response->file_from = part.first;
+        response->file_size = part.length;
+        return;
+    case BYTE_RANGE_OUTSIDE:
+        (void)error_set(&error, STATUS_INVALID, "Range: the file has %lld bytes, and none of these", (long long)size);
+        (void)snprintf(text, sizeof text, "bytes */%lld", (long long)size);
+        answer_header(exchange, "Content-Range", text);
+        response->etag[0] = '\0';
+        const struct problem problem = problem_row(PROBLEM_RANGE);
+        answer_problem(exchange, &problem, &error);
+    }
+}
+
 static void compress(struct exchange *exchange)
 {
     struct response *response = &exchange->response;
@@ -95,7 +136,8 @@ static struct MHD_Response *make(struct exchange *exchange)
         break;
     case RESPONSE_FILE:
         exchange->answer_bytes = response->file_size;
-        made = MHD_create_response_from_fd64((uint64_t)response->file_size, response->file);
+        made = MHD_create_response_from_fd_at_offset64((uint64_t)response->file_size, response->file,
+                                                       (uint64_t)response->file_from);
         if (made != NULL) response->file = -1;
         break;
     case RESPONSE_STREAM:
@@ -181,6 +223,7 @@ void answer_prepare(struct exchange *exchange)
         response->vary = response->kind == RESPONSE_BYTES && encoding_compressible(response->content_type);
         response_empty(response, 304);
     }
+    take_part(exchange);
     compress(exchange);
     exchange->http_status = response->http_status;
     exchange->answer = make(exchange);

@@ -7,12 +7,13 @@
 enum { ORIGIN_MAX = 200 };
 
 /* Headers of answers that are not readable by every page already. */
-static const char exposed_headers[] = "Allow, Content-Disposition, Deltaq-Cursor, ETag, Idempotency-Replayed, Link, "
-                                      "Location, Preference-Applied, Retry-After, WWW-Authenticate, X-Request-Id";
+static const char exposed_headers[] = "Accept-Ranges, Allow, Content-Disposition, Content-Range, Deltaq-Cursor, ETag, "
+                                      "Idempotency-Replayed, Link, Location, Preference-Applied, Retry-After, "
+                                      "WWW-Authenticate, X-Request-Id";
 
 /* Headers of requests that make a browser send a preflight first. */
 static const char request_headers[] = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
-                                      "Last-Event-ID, Prefer";
+                                      "If-Range, Last-Event-ID, Prefer, Range";
 
 static bool is_any(const char *origin)
 {

@@ -55,10 +55,10 @@ struct response {
     bool vary;     /* the answer depends on Accept-Encoding */
     bool no_cache; /* caches must not store it: event streams */
     bool immutable;
-    bool recorded; /* the handler's own transaction keeps this answer for the Idempotency-Key */
-    int file;      /* owned; -1: none */
-    int64_t file_size;
-    char etag[80]; /* without quotes; "": none */
+    bool recorded;                /* the handler's own transaction keeps this answer for the Idempotency-Key */
+    int file;                     /* owned; -1: none */
+    int64_t file_from, file_size; /* of what is sent */
+    char etag[80];                /* without quotes; "": none */
     struct response_header {
         char name[40];
         char *value; /* owned */

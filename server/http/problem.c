@@ -24,6 +24,7 @@ static const struct problem rows[] = {
     [PROBLEM_MEDIA_TYPE] = {"unsupported_media_type", "Unsupported media type", 415, false, false},
     [PROBLEM_EXPECTATION] = {"expectation_failed", "Expectation failed", 417, true, false},
     [PROBLEM_PRECONDITION] = {"precondition_failed", "Precondition failed", 412, false, false},
+    [PROBLEM_RANGE] = {"range_not_satisfiable", "Range not satisfiable", 416, false, false},
     [PROBLEM_KEY_REUSED] = {"idempotency_key_reused", "Idempotency key reused", 422, false, false},
     [PROBLEM_KEY_BUSY] = {"idempotency_key_busy", "Idempotency key in use", 409, false, true},
     [PROBLEM_BUSY] = {"busy", "Too busy", 503, false, true},

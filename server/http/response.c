@@ -91,6 +91,7 @@ enum status response_file(struct response *response, const char *content_type, i
     (void)snprintf(response->content_type, sizeof response->content_type, "%s", content_type);
     (void)snprintf(response->etag, sizeof response->etag, "%s", etag != NULL ? etag : "");
     response->file = file;
+    response->file_from = 0;
     response->file_size = size;
     return STATUS_OK;
 }

@@ -25,7 +25,8 @@ MUST_CHECK enum status response_take(struct response *response, int http_status,
                                      size_t length, struct error *error);
 
 /* Answers 200 with the first `size` bytes of the open file, which it takes (closed when sent), also on failure. `etag`:
- * the strong tag without quotes (the SHA-256 it is stored under), or NULL for none. Not compressed. */
+ * the strong tag without quotes (the SHA-256 it is stored under), or NULL for none. Not compressed. Of a file with a
+ * tag the framework sends the part that Range asks for (206). */
 MUST_CHECK enum status response_file(struct response *response, const char *content_type, int file, int64_t size,
                                      const char *etag, struct error *error);
 

@@ -4,6 +4,7 @@
 
 #include "base/utf8.h"
 #include "http/accept.h"
+#include "http/byte_range.h"
 #include "http/cors.h"
 #include "http/encoding.h"
 #include "http/lint.h"
@@ -75,6 +76,9 @@ static void check_headers(const struct request *request)
     (void)(lint_media_type(request, &error) == PROBLEM_NONE);
     (void)accept_coding_quality(request_header(request, "Accept-Encoding"), "gzip");
     if (tags != NULL) (void)encoding_etag_matches(tags, "0123", true);
+    struct byte_range part;
+    if (byte_range_of(request_header(request, "Range"), 1000, &part) == BYTE_RANGE_PART)
+        fuzz_require(part.first >= 0 && part.length > 0 && part.first + part.length <= 1000);
     const struct cors_answer cors = cors_answer(origins, request, "GET, HEAD");
     fuzz_require(cors.allowed == NULL || strcmp(cors.allowed, origins[0]) == 0);
 }

@@ -42,7 +42,7 @@ def test_a_preflight_is_answered_from_the_table_without_a_token(named):
     assert cors_headers(headers) == {
         "access-control-allow-origin": PAGE, "access-control-allow-methods": "GET, HEAD, DELETE, OPTIONS",
         "access-control-allow-headers": "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
-                                        "Last-Event-ID, Prefer",
+                                        "If-Range, Last-Event-ID, Prefer, Range",
         "access-control-max-age": "600"}
     assert varies(headers)
     assert cors_headers(preflight(named, "/v1/echo")[1])["access-control-allow-methods"] == "POST, OPTIONS"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import urllib.request
 
 import models
 import numpy
@@ -29,6 +30,33 @@ def losses_of(service, run, *others):
     assert len(raw) == listed["losses.csv"]["bytes"] and raw.endswith(b"\n") and b"\r" not in raw
     rows = list(csv.DictReader(io.StringIO(raw.decode())))
     return listed["losses.csv"]["sha256"], {name: numpy.array([float(row[name]) for row in rows]) for name in rows[0]}
+
+
+def test_a_part_of_an_artifact(service, subject):
+    """As a client goes on with a download that broke off."""
+    run = service.run("evaluate", checkpoint=subject["checkpoint"], dataset=subject["data"], sequence_length=None)
+    path = f"/v1/runs/{run['id']}/artifacts/losses.csv"
+    whole = service.get(path)
+    size, tag = len(whole.body), whole.headers["ETag"]
+    assert whole.status == 200 and whole.headers["Accept-Ranges"] == "bytes"
+    assert "Content-Range" not in whole.headers
+    for asked, first, end in (("10-19", 10, 20), ("10-", 10, size), ("-7", size - 7, size), ("5-99999999", 5, size)):
+        part = service.get(path, {"Range": f"bytes={asked}", "If-Range": tag})
+        assert (part.status, part.body) == (206, whole.body[first:end]), asked
+        assert part.headers["Content-Range"] == f"bytes {first}-{end - 1}/{size}"
+        assert int(part.headers["Content-Length"]) == end - first and part.headers["ETag"] == tag
+    for given in ({"Range": "bytes=0-3", "If-Range": '"another"'}, {"Range": "bytes=0-3", "If-Range": "*"},
+                  {"Range": "bytes=0-3, 8-9"}, {"Range": "lines=0-3"}, {"Range": "bytes=9-3"}):
+        other = service.get(path, given)
+        assert (other.status, other.body) == (200, whole.body), given
+    beyond = service.get(path, {"Range": f"bytes={size}-"})
+    assert (beyond.status, beyond.json["code"]) == (416, "range_not_satisfiable")
+    assert beyond.headers["Content-Range"] == f"bytes */{size}" and "ETag" not in beyond.headers
+    assert service.get(path, {"Range": "bytes=0-3", "If-None-Match": tag}).status == 304
+    asked = urllib.request.Request(service.url + path, method="HEAD", headers={"Range": "bytes=0-3"})
+    with urllib.request.urlopen(asked) as head:
+        assert (head.status, int(head.headers["Content-Length"])) == (200, size)
+        assert head.headers["Accept-Ranges"] == "bytes"
 
 
 def weighted(columns, name):
