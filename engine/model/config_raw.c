@@ -225,6 +225,68 @@ enum status config_raw_check(const char *name, const struct config_raw *raw, con
     return STATUS_OK;
 }
 
+static void pad_read(struct json_reader *reader, struct config_raw *raw)
+{
+    special_id_read(reader, &raw->pad);
+}
+
+static void bos_read(struct json_reader *reader, struct config_raw *raw)
+{
+    special_id_read(reader, &raw->bos);
+}
+
+static void eos_read(struct json_reader *reader, struct config_raw *raw)
+{
+    special_id_read(reader, &raw->eos);
+}
+
+static void step_rank_read(struct json_reader *reader, struct config_raw *raw)
+{
+    state_space_rank_read(reader, &raw->state_space);
+}
+
+static void step_limit_read(struct json_reader *reader, struct config_raw *raw)
+{
+    state_space_limit_read(reader, &raw->state_space);
+}
+
+static void quantized_read(struct json_reader *reader, struct config_raw *raw)
+{
+    raw->quantized = json_reader_peek(reader) != JSON_READER_NULL;
+}
+
+/* Keys whose values have shapes of their own. */
+static const struct special {
+    const char *key;
+    void (*read)(struct json_reader *reader, struct config_raw *raw);
+} specials[] = {
+    {"rope_scaling", rope_read},          {"rope_parameters", rope_read},
+    {"pad_token_id", pad_read},           {"bos_token_id", bos_read},
+    {"eos_token_id", eos_read},           {"no_rope_layers", rope_layers_read},
+    {"layer_types", layer_types_read},    {"time_step_rank", step_rank_read},
+    {"time_step_limit", step_limit_read}, {"quantization_config", quantized_read},
+};
+enum { SPECIALS = sizeof specials / sizeof specials[0], FIELDS = sizeof fields / sizeof fields[0] };
+
+static bool special_read(struct json_reader *reader, struct json_reader_text key, struct config_raw *raw)
+{
+    for (int i = 0; i < SPECIALS; i++) {
+        if (!json_reader_is(key, specials[i].key)) continue;
+        specials[i].read(reader, raw);
+        return true;
+    }
+    return false;
+}
+
+const char *config_raw_key(size_t index)
+{
+    if (index < FIELDS) return fields[index].key;
+    index -= FIELDS;
+    if (index < SPECIALS) return specials[index].key;
+    index -= SPECIALS;
+    return index < DEMANDS ? demands[index].key : NULL;
+}
+
 enum status config_raw_parse(const char *name, const char *text, size_t size, struct config_raw *raw,
                              struct error *error)
 {
@@ -235,26 +297,8 @@ enum status config_raw_parse(const char *name, const char *text, size_t size, st
     json_reader_init(&reader, name, text, size, &options, error);
     json_reader_object(&reader);
     while (json_reader_next_key(&reader, &key)) {
-        if (json_reader_is(key, "rope_scaling") || json_reader_is(key, "rope_parameters"))
-            rope_read(&reader, raw);
-        else if (json_reader_is(key, "pad_token_id"))
-            special_id_read(&reader, &raw->pad);
-        else if (json_reader_is(key, "no_rope_layers"))
-            rope_layers_read(&reader, raw);
-        else if (json_reader_is(key, "layer_types"))
-            layer_types_read(&reader, raw);
-        else if (json_reader_is(key, "bos_token_id"))
-            special_id_read(&reader, &raw->bos);
-        else if (json_reader_is(key, "eos_token_id"))
-            special_id_read(&reader, &raw->eos);
-        else if (json_reader_is(key, "time_step_rank"))
-            state_space_rank_read(&reader, &raw->state_space);
-        else if (json_reader_is(key, "time_step_limit"))
-            state_space_limit_read(&reader, &raw->state_space);
-        else if (json_reader_is(key, "quantization_config"))
-            raw->quantized = json_reader_peek(&reader) != JSON_READER_NULL;
-        else if (!demand_read(&reader, key, raw))
-            fields_read(&reader, key, fields, sizeof fields / sizeof fields[0], raw);
+        if (!special_read(&reader, key, raw) && !demand_read(&reader, key, raw))
+            fields_read(&reader, key, fields, FIELDS, raw);
     }
     return json_reader_finish(&reader);
 }

@@ -1,5 +1,6 @@
 #include "kinds/metrics.h"
 
+#include "base/words.h"
 #include "kinds/kind.h"
 
 #include <assert.h>
@@ -65,32 +66,6 @@ bool metrics_measured(const char *name)
     return found != NULL && found != &learning_rate_metric;
 }
 
-enum { NAME_MOST = 40 };
-
-/* Levenshtein distance, where swapping two neighbours is one edit. Names longer than NAME_MOST are far from
- * everything. */
-static size_t distance(const char *a, const char *b)
-{
-    const size_t rows = strlen(a), columns = strlen(b);
-    size_t last[3][NAME_MOST + 1] = {{0}};
-    if (rows > NAME_MOST || columns > NAME_MOST) return NAME_MOST;
-    for (size_t j = 0; j <= columns; j++) last[0][j] = j;
-    for (size_t i = 1; i <= rows; i++) {
-        const size_t *two = last[(i + 1) % 3], *one = last[(i + 2) % 3];
-        size_t *row = last[i % 3];
-        row[0] = i;
-        for (size_t j = 1; j <= columns; j++) {
-            size_t best = one[j - 1] + (a[i - 1] != b[j - 1]);
-            if (one[j] + 1 < best) best = one[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            if (swapped && two[j - 2] + 1 < best) best = two[j - 2] + 1;
-            row[j] = best;
-        }
-    }
-    return last[rows % 3][columns];
-}
-
 const char *metrics_nearest(const char *name)
 {
     struct metric all[METRICS_MOST];
@@ -98,7 +73,7 @@ const char *metrics_nearest(const char *name)
     const char *nearest = NULL;
     size_t least = strlen(name) / 3 + 1;
     for (size_t i = 0; i < count; i++) {
-        const size_t edits = distance(name, all[i].about->name);
+        const size_t edits = words_edits(name, all[i].about->name);
         if (edits > least || (edits == least && nearest != NULL)) continue;
         least = edits;
         nearest = all[i].about->name;

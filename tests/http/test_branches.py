@@ -84,3 +84,17 @@ def test_where_the_step_is_not_known_the_run_finds_out(service, trunk):
                       schedule={"name": "wsd", "decay": 21 * STEP})
     assert run["state"] == "failed" and "the decay begins at step 19" in str(run["error"]), run["error"]
     assert run["params"]["seed"] == 0
+
+
+@pytest.mark.parametrize(("key", "value", "status", "said"), [
+    ("num_key_value_head", 1, 422, '"num_key_value_heads"?'), ("colour", "blue", 422, "leave it out"),
+    ("attention_dropout", 0.1, 422, "no dropout"), ("attention_dropout", 0.0, 200, None),
+    ("torch_dtype", "x", 200, None),
+])
+def test_a_key_of_a_model_is_read_or_refused(service, trunk, key, value, status, said):
+    answer = service.post("/v1/runs", {"dry_run": True, "kind": "train", "params": {
+        **COMMON, "trajectory": "keys", "tokens": 30 * STEP, "model": {**MODEL, key: value},
+        "tokenizer": {"name": "bytes"}, "schedule": SCHEDULE}})
+    assert answer.status == status, answer.body
+    if said:
+        assert answer.pointers == [f"/params/model/{key}"] and said in answer.json["detail"], answer.body

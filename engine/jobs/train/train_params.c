@@ -152,7 +152,8 @@ const struct param train_params[] = {
      .offset = AT(model),
      .fallback = "null",
      .nullable = true,
-     .help = "configuration in the Hugging Face form; null when continuing from a checkpoint"},
+     .help = "configuration in the Hugging Face form; null when continuing from a checkpoint. A key that is neither "
+             "read nor known to mean nothing is refused: it would leave a default in its place"},
     {.name = "from",
      .type = PARAM_CHECKPOINT,
      .offset = AT(from),

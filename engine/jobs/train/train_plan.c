@@ -5,6 +5,7 @@
 #include "files/file.h"
 #include "jobs/train/train_curve.h"
 #include "model/config.h"
+#include "model/config_keys.h"
 #include "model/work.h"
 
 #include <fcntl.h>
@@ -97,8 +98,9 @@ enum status train_check(const struct train_params *params, struct error *error)
             "%s averages instead of lowering the learning rate; give \"constant\", or \"wsd\" with decay 0",
             optimizer_kinds[params->optimizer.name]->name);
     if (params->from != NULL) return STATUS_OK;
-    if ((status = config_parse("model", params->model, strlen(params->model), &config, error)) != STATUS_OK)
-        return train_plan_blame(status, "/params/model", error);
+    status = config_keys_check("model", "/params/model", params->model, strlen(params->model), error);
+    if (status == STATUS_OK) status = config_parse("model", params->model, strlen(params->model), &config, error);
+    if (status != STATUS_OK) return train_plan_blame(status, "/params/model", error);
     return train_plan_fit(params, &config, error);
 }
 
