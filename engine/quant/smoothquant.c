@@ -17,6 +17,7 @@
 
 enum { SEARCH_PARTS = 20 };
 #define FLOOR 1e-5
+#define ALPHA 0.5
 
 const struct param smoothquant_params[] = {
     {.name = "bits",
@@ -44,15 +45,18 @@ const struct param smoothquant_params[] = {
      .type = PARAM_BOOLEAN,
      .offset = QUANTIZE_AT(smoothquant.search),
      .fallback = "false",
-     .help = "Find each layer's alpha instead"},
+     .help = "Find each layer's alpha instead; then none is given"},
     QUANTIZE_OPTION_PARAMS,
     {0},
 };
 
 static enum status smoothquant_complete(struct quantize_method *method, struct error *error)
 {
-    (void)method, (void)error;
-    return STATUS_OK;
+    const struct smoothquant_params *params = &method->smoothquant;
+    const bool usual = !(params->alpha < ALPHA) && !(params->alpha > ALPHA);
+    if (!params->search || usual) return STATUS_OK;
+    return error_set_at(error, STATUS_INVALID, "/alpha",
+                        "with search each layer's alpha is found, and this one is not read: leave one of them out");
 }
 
 /* One call's working memory; all owned. */

@@ -165,6 +165,7 @@ def test_a_rotation_alone_leaves_the_loss(service, subject):
         ({"name": "nf4", "overrides": [{"pattern": "a", "bits": 8}]}, "/params/method/overrides/0/bits"),
         ({"name": "mxfp4", "overrides": [{"pattern": "a", "group_size": 16}]}, "/params/method/overrides/0/group_size"),
         ({"name": "nvfp4", "block_size": 16}, "/params/method/block_size"),
+        ({"name": "smoothquant", "search": True, "alpha": 0.4}, "/params/method/alpha"),
         ({"name": "fp8", "scales": "row"}, "/params/method/scales"),
         ({"name": "gptq_fp4", "format": "fp8"}, "/params/method/format"),
         ({"name": "gptq_fp4", "damp_percent": 1}, "/params/method/damp_percent"),
