@@ -259,6 +259,22 @@ enum status artifact_publish_file(struct artifacts *artifacts, const char *name,
     return status;
 }
 
+/* Removes the file that was judged. A run may since have put an object of this name in its place, which no row names
+ * before the run ends: so the name is taken away first, and what is not the judged file gets it back. */
+static bool remove_judged(int directory, const char *name, const struct stat *judged)
+{
+    char aside[80];
+    struct stat taken;
+    (void)snprintf(aside, sizeof aside, TEMPORARY "unused-%.64s", name);
+    if (renameat(directory, name, directory, aside) != 0) return false;
+    const bool same = fstatat(directory, aside, &taken, AT_SYMLINK_NOFOLLOW) == 0 && taken.st_ino == judged->st_ino &&
+                      taken.st_mtim.tv_sec == judged->st_mtim.tv_sec &&
+                      taken.st_mtim.tv_nsec == judged->st_mtim.tv_nsec;
+    if (same) return unlinkat(directory, aside, 0) == 0;
+    (void)renameat(directory, aside, directory, name);
+    return false;
+}
+
 enum status artifacts_remove_unused(struct connection *connection, const char *data_directory, bool keep, int *removed,
                                     struct error *error)
 {
@@ -279,7 +295,7 @@ enum status artifacts_remove_unused(struct connection *connection, const char *d
             continue;
         if (!temporary && keep) continue;
         if (!temporary && leftovers_artifact_is_recorded(connection, entry->d_name)) continue;
-        *removed += unlinkat(fd, entry->d_name, 0) == 0;
+        *removed += temporary ? unlinkat(fd, entry->d_name, 0) == 0 : remove_judged(fd, entry->d_name, &file);
     }
     (void)closedir(directory);
     return STATUS_OK;
