@@ -36,3 +36,11 @@ size_t words_edits(const char *a, const char *b)
     }
     return last[rows % 3][columns];
 }
+
+void words_consider(struct words_meant *meant, const char *known)
+{
+    const size_t edits = words_edits(meant->given, known);
+    if (edits >= meant->below) return;
+    meant->below = edits;
+    meant->found = known;
+}

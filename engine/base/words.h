@@ -13,4 +13,13 @@ enum { WORDS_EDITS_MOST = 40 };
  * more than WORDS_EDITS_MOST bytes is that far from all. */
 size_t words_edits(const char *a, const char *b);
 
+/* The known name that was meant: the first of the fewest edits. */
+struct words_meant {
+    const char *given, *found; /* lent; found: NULL while none is near enough */
+    size_t below;              /* a name of fewer edits is nearer than all so far */
+};
+
+/* Compares one more known name. */
+void words_consider(struct words_meant *meant, const char *known);
+
 #endif

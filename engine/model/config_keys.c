@@ -74,15 +74,10 @@ static bool is_read(struct json_reader_text key)
 
 static const char *nearest(const char *key)
 {
-    const char *known, *found = NULL;
-    size_t least = strlen(key) / 3 + 1;
-    for (size_t i = 0; (known = config_raw_key(i)) != NULL; i++) {
-        const size_t edits = words_edits(key, known);
-        if (edits >= least) continue;
-        least = edits;
-        found = known;
-    }
-    return found;
+    struct words_meant meant = {.given = key, .below = strlen(key) / 3 + 1};
+    const char *known;
+    for (size_t i = 0; (known = config_raw_key(i)) != NULL; i++) words_consider(&meant, known);
+    return meant.found;
 }
 
 /* Blames `pointer`/KEY; a key that would have to be escaped there blames the whole. */

@@ -16,8 +16,10 @@
 #include <string.h>
 
 enum { SEARCH_PARTS = 20 };
-#define FLOOR 1e-5
-#define ALPHA 0.5
+#define FLOOR           1e-5
+#define ALPHA           0.5
+#define TEXT(number)    #number
+#define TEXT_OF(number) TEXT(number)
 
 const struct param smoothquant_params[] = {
     {.name = "bits",
@@ -37,7 +39,7 @@ const struct param smoothquant_params[] = {
     {.name = "alpha",
      .type = PARAM_NUMBER,
      .offset = QUANTIZE_AT(smoothquant.alpha),
-     .fallback = "0.5",
+     .fallback = TEXT_OF(ALPHA),
      .minimum = 0,
      .maximum = 1,
      .help = "How much of the inputs' sizes moves into the weights"},

@@ -70,13 +70,7 @@ const char *metrics_nearest(const char *name)
 {
     struct metric all[METRICS_MOST];
     const size_t count = metrics_list(all);
-    const char *nearest = NULL;
-    size_t least = strlen(name) / 3 + 1;
-    for (size_t i = 0; i < count; i++) {
-        const size_t edits = words_edits(name, all[i].about->name);
-        if (edits > least || (edits == least && nearest != NULL)) continue;
-        least = edits;
-        nearest = all[i].about->name;
-    }
-    return nearest;
+    struct words_meant meant = {.given = name, .below = strlen(name) / 3 + 2};
+    for (size_t i = 0; i < count; i++) words_consider(&meant, all[i].about->name);
+    return meant.found;
 }
