@@ -10,7 +10,7 @@ import pytest
 def swept(service):
     """A trajectory of three checkpoints, quantized by round-to-nearest at 3 and 4 bits."""
     for i in range(3):
-        service.checkpoint(models.write_llama(service.files / "sweeps" / str(i), seed=400 + i), "sweeps", f"step{i}",
+        service.checkpoint(models.write_llama(service.files / "sweeps" / str(i), seed=44000 + i), "sweeps", f"step{i}",
                            step=i, tokens=10 * i, learning_rate=0.1 / (i + 1))
     data = service.sequences("sweeps", models.rows(4, 32))
     body = {"name": "sweep", "kind": "quantize", "base": {
