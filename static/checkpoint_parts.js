@@ -128,12 +128,19 @@ function measuredBy(run, text) {
   return h("a", { href: runLink(run.id), "aria-label": `${text}, to the run` }, text);
 }
 
-/* Every number with what it was measured on. */
-export function measuredSection(runs) {
+/* The evaluation, and whose weights were read where they are another checkpoint's. */
+function measuredOn(run) {
+  const { measured } = run, evaluation = evaluationIn(run);
+  const whose = measured ? `as ${measured.trajectory}/${measured.name}, of the same weights` : "";
+  return [evaluation, whose].filter(Boolean).join("; ");
+}
+
+/* Every number with what it was measured on. `note`: words below the table. */
+export function measuredSection(runs, note) {
   const told = runs.map((run) => ({
     run,
     method: methodOf(run),
-    evaluation: evaluationIn(run),
+    evaluation: measuredOn(run),
     calibration: calibrationIn(run),
   }));
   const rows = told.flatMap((one) => numbersOf(one.run).map((number) => ({ ...one, ...number })));
@@ -159,7 +166,7 @@ export function measuredSection(runs) {
   return h("section", {}, h("h2", {}, "Measurements"), dataTable({
     caption: "Measurements", className: "layers measured", sortable: true, rows, columns,
     ...sortedBy("measured", columns),
-  }));
+  }), note ? h("p", { class: "muted caption" }, note) : null);
 }
 
 function difference(paired, name) {

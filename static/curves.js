@@ -104,6 +104,8 @@ async function parentsOf(names, signal) {
   return found;
 }
 
+const MOST_AVERAGES = 2000; /* runs of a trajectory */
+
 /* Curves of trajectories that were branched from and are not shown. */
 async function origins(names, parents, curve, signal) {
   const home = (id) => get(at("checkpoints", id), signal).then((found) => found.trajectory).catch(() => null);
@@ -114,9 +116,9 @@ async function origins(names, parents, curve, signal) {
 
 /* Trajectories with averages of checkpoints of those that are shown: Map their name -> whose they are. */
 async function averagesOf(names, signal) {
-  const made = { kind: "average", state: "succeeded", limit: 50, fields: "id,result" };
+  const made = { kind: "average", state: "succeeded", limit: 200, fields: "id,result" };
   const asked = (name) => query("/v1/runs", { ...made, trajectory: name });
-  const pages = await Promise.all(names.map((name) => get(asked(name), signal)));
+  const pages = await Promise.all(names.map((name) => list(asked(name), signal, MOST_AVERAGES)));
   const found = new Map();
   pages.forEach(({ items }, index) => {
     for (const { result } of items) if (result?.trajectory) found.set(result.trajectory, names[index]);
@@ -130,7 +132,11 @@ async function averageCurves(names, curve, signal) {
   const homes = await averagesOf(names, signal);
   if (!homes.size) return { series: [] };
   /* One that was deleted since would refuse the others. */
-  const answers = await Promise.all([...homes.keys()].map((name) => curve([name]).catch(() => ({ series: [] }))));
+  const without = (error) => {
+    if (error.status !== 404) throw error;
+    return { series: [] };
+  };
+  const answers = await Promise.all([...homes.keys()].map((name) => curve([name]).catch(without)));
   const given = [...homes.values()];
   return { series: answers.flatMap(({ series }, index) => series.map((one) => ({ ...one, of: given[index] }))) };
 }

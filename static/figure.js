@@ -5,7 +5,7 @@ import { hoverDetails } from "./curves.js";
 import { BELOW, below, layout, logSpan, sides } from "./figure_layout.js";
 import { FLAGS } from "./integrity.js";
 import { compact, integer, isNumber } from "./format.js";
-import { legendOf, plain } from "./look.js";
+import { legendOf, plain, whiskersOf } from "./look.js";
 import { averagesOf, branches, newestPoint, worstPoint } from "./marks.js";
 import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { hollow, plainLook, symbol, translucent } from "./palette.js";
@@ -82,15 +82,6 @@ function marker(series, colour, { ink }) {
   return { color: fill, size: 6, symbol: symbol(series.method), line: { color: colour, width: 1.5 } };
 }
 
-/* Whiskers at `points`; `scale`: of drawn values. */
-function whiskers(points, scale, color) {
-  const reach = (field) =>
-    points.map((point) => (isNumber(point[field]) ? scale * Math.abs(point[field] - point.y) : 0));
-  return {
-    type: "data", symmetric: false, array: reach("high"), arrayminus: reach("low"), color, thickness: 1, width: 2,
-  };
-}
-
 function curveTrace(series, points, options, more) {
   const scale = scaleOf(options.metric), colour = options.colourOf(series);
   const trace = {
@@ -101,8 +92,7 @@ function curveTrace(series, points, options, more) {
     hovertemplate: "%{text}<extra></extra>", legendgroup: series.key, meta: { key: series.key, kind: "curve" },
     customdata: points.map((point) => point.checkpoint), name: plain(fullName(series)),
   };
-  if (options.x === "learning_rate") trace.error_y = whiskers(points, scale, colour);
-  return trace;
+  return options.x === "learning_rate" ? { ...trace, ...whiskersOf(points, scale, colour) } : trace;
 }
 
 /* The last point before a change, with the interval of its place across and what happens in words. */
@@ -217,9 +207,8 @@ function withLegend(found, model) {
 function sideTrace(series, points, axis, options, more) {
   const colour = options.colour(series.trajectory), scale = scaleIn(series, options);
   const look = plainLook(placeOf(series, options));
-  const bounded = points.some((point) => isNumber(point.low) && isNumber(point.high));
   return {
-    ...(bounded ? { error_y: whiskers(points, scale, colour) } : {}),
+    ...whiskersOf(points, scale, colour),
     type: "scatter", mode: mode(points, options), xaxis: "x", yaxis: axis,
     x: points.map((point) => point.x), y: points.map((point) => scale * point.y),
     line: { color: colour, width: 1.5, dash: look.dash }, marker: { color: colour, size: 4, symbol: look.symbol },

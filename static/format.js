@@ -39,12 +39,12 @@ export function decimals(value) {
 
 const LARGE = 10000; /* percent, from which on digits are grouped: 97,586 */
 
-/* A share as percent, without the sign: 0.0123 -> "1.23" */
-export function percentNumber(share, digits = null) {
+/* A share as percent, without the sign: 0.0123 -> "1.23". What rounds to zero has a minus with `signed` alone. */
+export function percentNumber(share, digits = null, signed = false) {
   if (!isNumber(share)) return NONE;
   if (Math.abs(100 * share) >= LARGE) return integer(100 * share);
   const text = (100 * share).toFixed(digits ?? decimals(100 * share));
-  return minus(Number(text) === 0 ? text.replace("-", "") : text);
+  return minus(Number(text) === 0 && !signed ? text.replace("-", "") : text);
 }
 
 export function percent(share) {
@@ -56,11 +56,12 @@ export function relativeChange(now, before) {
   return isNumber(now) && isNumber(before) && now > 0 && before > 0 ? now / before - 1 : null;
 }
 
-/* [0.011, 0.013] -> "1.10 to 1.30 %" */
+/* [0.011, 0.013] -> "1.10 to 1.30 %"; of an interval that goes a little below zero the sign is kept: "−0.00 to 1.20
+ * %". */
 export function percentInterval(low, high) {
   if (!isNumber(low) || !isNumber(high)) return "";
   const digits = decimals(100 * Math.max(Math.abs(low), Math.abs(high)));
-  return `${percentNumber(low, digits)} to ${percentNumber(high, digits)} %`;
+  return `${percentNumber(low, digits, low < 0)} to ${percentNumber(high, digits, high < 0)} %`;
 }
 
 /* A difference of two shares: 0.00197 -> "0.197 points". A percentage of it would be taken for a relative change. */

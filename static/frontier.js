@@ -1,6 +1,6 @@
 /* frontier.js: quantizations as points of bits and damage, and which of them no other one beats. Pure functions. */
 import { bytes, isNumber, scientific } from "./format.js";
-import { axisOf, legendOf, paperOf, plain } from "./look.js";
+import { axisOf, legendOf, paperOf, plain, whiskersOf } from "./look.js";
 import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { hollow, hollowWords, symbol } from "./palette.js";
 import { bitsOf, evaluationKey, evaluationNames, labelOf } from "./series.js";
@@ -83,6 +83,8 @@ export function frontierKey(rows) {
     "shape of a marker: the method", "its colour: the trajectory", hollowWords(rows.map(({ width }) => width)),
     steps.length ? "steps: unbeaten, that is, nothing as small loses less on the same evaluation "
       + `(${steps.join("; ")})` : null,
+    rows.some(({ low }) => isNumber(low)) ? "whiskers: 95 %; unbeaten is by the values alone, and where whiskers "
+      + "overlap a comparison in pairs decides" : null,
   ].filter(Boolean);
 }
 
@@ -102,14 +104,16 @@ function legendTraces(rows, { ink, colour, paper }) {
 }
 
 export function quantizedFrontier(rows, { ink, narrow, y, size, colour, title, zoom, paper }) {
-  const at = (row) => (size ? row.size : row.bits), scale = scaleOf(y), { text } = formatOf(metricOf(y));
+  const { text, interval: between } = formatOf(metricOf(y));
+  const at = (row) => (size ? row.size : row.bits), scale = scaleOf(y);
   const drawn = rows.filter((row) => isNumber(at(row)));
   const words = (row) => [
     `<b>${plain(row.name)}</b>  ${plain(row.trajectory)}`,
     plain(row.label), `on ${plain(row.evaluation)}`,
     `${scientific(row.bits, 4)} bits per weight${row.size ? `, ${bytes(row.size)}` : ""}`,
     `${plain(metricOf(y).label)} <b>${text(row.y)}</b>`,
-  ].join("<br>");
+    isNumber(row.low) && isNumber(row.high) ? `95 %: ${between(row.low, row.high)}` : "",
+  ].filter(Boolean).join("<br>");
   const methods = [...new Set(drawn.map((row) => row.method))];
   const traces = methods.map((method) => {
     const own = drawn.filter((row) => row.method === method), colours = own.map((row) => colour(row.trajectory));
@@ -119,6 +123,7 @@ export function quantizedFrontier(rows, { ink, narrow, y, size, colour, title, z
       x: own.map(at), y: own.map((row) => scale * row.y),
       text: own.map(words), hovertemplate: "%{text}<extra></extra>", customdata: own.map((row) => row.checkpoint),
       marker: { symbol: symbol(method), size: 9, color: fills, line: { color: colours, width: 2 } },
+      ...whiskersOf(own, scale, ink.muted),
       meta: { kind: "points", method, names: own.map((row) => `${row.trajectory}/${row.name} · ${row.label}`) },
     };
   });

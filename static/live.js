@@ -17,7 +17,7 @@ async function nap(seconds, signal, told) {
 }
 
 /* `read(signal)` -> {runs: [running], mark: text}. Calls onRuns(runs) at each reading, onProgress(run) at each progress
- * event, and onChange() when `mark` differs from the reading before. */
+ * event, and onChange() when `mark` differs from the reading before: again at the next one, when it fails. */
 export async function watch({ read, onRuns, onProgress, onChange }, signal) {
   const streams = new Map();
   let mark = null, wake = () => {};
@@ -43,7 +43,7 @@ export async function watch({ read, onRuns, onProgress, onChange }, signal) {
       }
       for (const run of found.runs) if (streams.size < STREAMS && !streams.has(run.id)) follow(run);
       onRuns(found.runs);
-      if (mark !== null && mark !== found.mark) onChange();
+      if (mark !== null && mark !== found.mark) await onChange();
       mark = found.mark;
     } catch {
       /* The server is away or restarting: what is shown stays, and the next reading tries again. */

@@ -1,5 +1,6 @@
 /* look.js: what the figures of runs have in common: font, axes, paper; and a figure in a section with its heading. */
 import { fill, h } from "./dom.js";
+import { isNumber } from "./format.js";
 import { failure } from "./notice.js";
 import { keepDrawn } from "./plot.js";
 import { saveButtons } from "./saving.js";
@@ -22,6 +23,14 @@ export function axisOf(ink, title = null) {
     zeroline: false, automargin: true, exponentformat: "power",
   };
   return title ? { ...axis, title: { text: title, standoff: 6, font: { color: ink.text, size: 12 } } } : axis;
+}
+
+/* Whiskers of points {y, low, high}, for a trace; none where no point has an interval. `scale`: of drawn values. */
+export function whiskersOf(points, scale, color) {
+  if (!points.some(({ low, high }) => isNumber(low) && isNumber(high))) return {};
+  const reach = (end) => points.map((point) => (isNumber(point[end]) ? scale * Math.abs(point[end] - point.y) : 0));
+  const shape = { type: "data", symmetric: false, color, thickness: 1, width: 2 };
+  return { error_y: { ...shape, array: reach("high"), arrayminus: reach("low") } };
 }
 
 export function paperOf(ink, height, left = 56) {

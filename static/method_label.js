@@ -36,7 +36,7 @@ function option([name, value]) {
 
 function override({ pattern, bits, group_size: group, skip }) {
   const changes = [isNumber(bits) ? `${bits}-bit` : "", isNumber(group) ? `g${group}` : "", skip ? "left" : ""];
-  return [pattern, ...changes].filter(Boolean).join(" ");
+  return [pattern, changes.filter(Boolean).join(" ") || "as elsewhere"].join(" ");
 }
 
 function overridesIn(list) {

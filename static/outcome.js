@@ -31,11 +31,13 @@ const SPOKEN = {
     if (checkpoints?.length) return `${plural(checkpoints.length, "average")} made`;
     return checkpoint || trajectory ? "1 average made" : null;
   },
-  interpolate: ({ losses = [] }) => {
-    const known = losses.filter(isNumber), ends = Math.max(known[0], known.at(-1));
-    if (known.length < 2) return null;
-    const barrier = Math.max(0, Math.max(...known) - ends);
-    return `barrier ${scientific(barrier)} nats over ${integer(losses.length)} points`;
+  interpolate: ({ alphas = [], losses = [] }) => {
+    const ends = [0, 1].map((alpha) => losses[alphas.indexOf(alpha)]);
+    const between = losses.filter((_, index) => alphas[index] >= 0 && alphas[index] <= 1);
+    if (!ends.every(isNumber)) return `${plural(losses.length, "point")}, without both checkpoints`;
+    if (!between.every(isNumber)) return "a loss between the checkpoints is not finite";
+    const barrier = Math.max(...between) - Math.max(...ends);
+    return `barrier ${scientific(barrier)} nats over ${plural(between.length, "point")}`;
   },
   landscape: ({ explained_variance: shares }, { grid }) => {
     if (!grid) return null;
@@ -50,7 +52,7 @@ const SPOKEN = {
 /* Of kinds whose words need a list of the result, whether a summary, which leaves long lists out, lacks it. */
 const LACKS = {
   average: ({ checkpoint, checkpoints }) => !checkpoint && !checkpoints,
-  interpolate: ({ losses }) => !losses,
+  interpolate: ({ alphas, losses }) => !alphas || !losses,
 };
 const whole = new Map();
 
@@ -60,8 +62,8 @@ export async function tellable(runs, signal) {
     state === "succeeded" && !whole.has(id) && LACKS[kind]?.(result ?? {});
   await Promise.all(runs.filter(needed).map(async ({ id }) => {
     const found = await get(at("runs", id), signal).catch(() => null); /* gone meanwhile: without these words */
-    const { checkpoints, losses } = found?.result ?? {};
-    if (found) whole.set(id, { checkpoints, losses });
+    const { checkpoints, alphas, losses } = found?.result ?? {};
+    if (found) whole.set(id, { checkpoints, alphas, losses });
   }));
   return runs.map((run) => (whole.has(run.id) ? { ...run, result: { ...run.result, ...whole.get(run.id) } } : run));
 }

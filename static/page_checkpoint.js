@@ -5,11 +5,12 @@ import { at, curvesOf, get, list, query } from "./api.js";
 import {
   besideSection, healthSection, layerSection, measuredSection, tensorsSection, whatToDoSection,
 } from "./checkpoint_parts.js";
+import { comparisons, notCompared, notRead, runsOf } from "./checkpoint_runs.js";
 import { command, curl, fill, h } from "./dom.js";
 import { bytes, compact, integer, scalar, scientific } from "./format.js";
 import { gatesOf, gatesSection } from "./gates.js";
 import { badges } from "./integrity.js";
-import { beside, costliest, finished, pairable } from "./measurements.js";
+import { beside, costliest, finished } from "./measurements.js";
 import { loading } from "./notice.js";
 import { pinButton } from "./pins.js";
 import { checkpointLink, curvesLink } from "./router.js";
@@ -17,14 +18,7 @@ import { facts } from "./table.js";
 import { evaluationIn } from "./words.js";
 import { bestOf, cheaper, placeOf, reasons } from "./verdict.js";
 
-const MOST_RUNS = 400; /* of one checkpoint */
 const MOST_POINTS = 300; /* of a curve, of which the extremes and this checkpoint's place are needed */
-const MOST_PAIRS = 48; /* comparisons that a page asks for; a browser has six under way at a time */
-
-export async function runsOf(id, signal) {
-  const { items } = await list(query("/v1/runs", { checkpoint: id, limit: 100 }), signal, MOST_RUNS);
-  return items.filter((run) => run.params?.checkpoint === id);
-}
 
 /* The checkpoints next to this one in the order of training, with their runs: {before, after, flags, read}; `read`: a
  * run of the kind health has read its weights. */
@@ -34,29 +28,12 @@ async function neighbours(own, signal) {
   const place = points.findIndex((point) => point.checkpoint === own.id);
   const full = async (point) => {
     if (!point) return null;
-    const [checkpoint, runs] = await Promise.all([
-      get(at("checkpoints", point.checkpoint), signal), runsOf(point.checkpoint, signal),
-    ]);
+    const checkpoint = await get(at("checkpoints", point.checkpoint), signal);
+    const { runs } = await runsOf(checkpoint, signal);
     return { id: point.checkpoint, name: checkpoint.name, checkpoint, runs };
   };
   const [before, after] = await Promise.all([full(points[place - 1]), full(points[place + 1])]);
   return { before, after, flags: points[place]?.flags ?? [], read: (points[place]?.not_finite ?? null) !== null };
-}
-
-/* Paired differences to the checkpoint before, by the id of the own run; runs that cannot be paired have none. Of too
- * many `first`, of which the page speaks, is asked for before the others. */
-export async function comparisons(pairs, first, signal) {
-  const last = ({ run }) => Number(run.id !== first?.id);
-  const asked = pairable(pairs).sort((a, b) => last(a) - last(b)).slice(0, MOST_PAIRS);
-  const compare = ({ run, before }) => get(query("/v1/compare", { a: before.id, b: run.id }), signal).catch(() => null);
-  const answers = await Promise.all(asked.map(compare));
-  return new Map(asked.map(({ run }, index) => [run.id, answers[index]]));
-}
-
-/* That not all pairs were compared, in words; empty when all were. */
-export function notCompared(pairs, paired) {
-  const all = pairable(pairs).length, left = all - paired.size;
-  return left ? `Of ${integer(all)} pairs of runs ${integer(left)} were not compared by sequence.` : "";
 }
 
 function origin(checkpoint) {
@@ -114,8 +91,8 @@ async function curveOf({ id, trajectory }, metric, signal) {
 /* What the page knows, asked for at once as far as one answer does not need another. */
 async function read(id, signal) {
   const checkpoint = await get(at("checkpoints", id), signal);
-  const [runs, around, deltas, losses, datasets, gates] = await Promise.all([
-    runsOf(checkpoint.id, signal), neighbours(checkpoint, signal),
+  const [{ runs, more }, around, deltas, losses, datasets, gates] = await Promise.all([
+    runsOf(checkpoint, signal), neighbours(checkpoint, signal),
     curveOf(checkpoint, "delta", signal), curveOf(checkpoint, "loss_q", signal),
     list(query("/v1/datasets", { limit: 200 }), signal, 1000), gatesOf(checkpoint.trajectory, signal),
   ]);
@@ -124,7 +101,7 @@ async function read(id, signal) {
     around.read ? get(`${at("checkpoints", checkpoint.id)}/health`, signal) : null,
     comparisons(pairs, costliest(runs), signal),
   ]);
-  return { checkpoint, runs, around, deltas, losses, health, datasets: datasets.items, gates, pairs, paired };
+  return { checkpoint, runs, more, around, deltas, losses, health, datasets: datasets.items, gates, pairs, paired };
 }
 
 function sentences(known) {
@@ -154,7 +131,8 @@ export async function showCheckpoint({ root, parameters, signal }) {
     whatToDoSection({
       ...known, run, best: run ? bestOf(run, known.losses) : null, other: run ? cheaper(run, runs) : null, signal,
     }),
-    measuredSection(finished(runs)), besideSection({ ...known, note: notCompared(known.pairs, known.paired) }),
+    measuredSection(finished(runs), notRead(known.more)),
+    besideSection({ ...known, note: notCompared(known.pairs, known.paired) }),
     layerSection(known, run, signal),
     healthSection(known), tensorsSection(checkpoint, signal), copies(checkpoint),
   );

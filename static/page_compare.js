@@ -2,11 +2,11 @@
  * runs allow them. */
 import { at, get } from "./api.js";
 import { layerSection } from "./checkpoint_parts.js";
+import { comparisons, notCompared, notRead, runsOf } from "./checkpoint_runs.js";
 import { command, curl, fill, h } from "./dom.js";
 import { compact, integer, isNumber, percentNumber, relativeChange, scientific } from "./format.js";
-import { beside, costliest, numbersOf } from "./measurements.js";
+import { beside, costliest, numbersOf, pairable } from "./measurements.js";
 import { loading } from "./notice.js";
-import { comparisons, notCompared, runsOf } from "./page_checkpoint.js";
 import { compareLink } from "./pins.js";
 import { checkpointLink, curvesLink, runLink } from "./router.js";
 import { methodOf } from "./runs.js";
@@ -30,8 +30,8 @@ function linked(row, run, value) {
 }
 
 /* The paired difference of a row, with its interval where there is one. */
-function difference({ figure, found }) {
-  if (!isNumber(found?.difference)) return h("span", { class: "muted" }, "not paired");
+function difference({ figure, found, compared }) {
+  if (!isNumber(found?.difference)) return h("span", { class: "muted" }, compared ? "not paired" : "not compared");
   const { interval } = found;
   return [
     figure.gap(found.difference), " ",
@@ -63,6 +63,7 @@ function columns(a, b) {
 }
 
 function rowsOf(pairs, paired) {
+  const asked = new Set(pairable(pairs).map(({ run }) => run.id));
   return pairs.filter(({ before }) => before).flatMap(({ run, before }) => {
     const evaluation = evaluationIn(run), method = methodOf(run) || run.kind;
     return numbersOf(run).map((number) => {
@@ -70,7 +71,7 @@ function rowsOf(pairs, paired) {
       return {
         ...number, run, before, method, evaluation,
         earlier: isNumber(earlier) ? earlier : null,
-        found: paired.get(run.id)?.[number.figure.name] ?? null,
+        found: paired.get(run.id)?.[number.figure.name] ?? null, compared: paired.has(run.id) || !asked.has(run.id),
         change: relativeChange(number.value, earlier),
       };
     });
@@ -140,7 +141,8 @@ export async function showCompare({ root, query: search, signal }) {
   fill(root, h("h1", {}, "Two checkpoints"), loading("both checkpoints"));
   if (ids.some((id) => !id)) return fill(root, unchosen());
   const [a, b] = await Promise.all(ids.map((id) => get(at("checkpoints", id), signal)));
-  const [earlier, own] = await Promise.all([a, b].map((one) => runsOf(one.id, signal)));
+  const [{ runs: earlier, more }, { runs: own, more: moreOwn }] = await Promise.all(
+    [a, b].map((one) => runsOf(one, signal)));
   const pairs = beside(own, earlier, []);
   const run = costliest(own.filter((one) => pairs.some((pair) => pair.run.id === one.id && pair.before)));
   const paired = await comparisons(pairs, run, signal);
@@ -157,7 +159,7 @@ export async function showCompare({ root, query: search, signal }) {
     h("p", { class: "muted caption" },
       "Intervals of pairs compare the same sequences in both runs, so what makes a sequence hard drops out. "
       + "Runs without the losses of their sequences, or of other kinds, are not paired. "
-      + notCompared(pairs, paired)),
+      + [notCompared(pairs, paired), notRead(more || moreOwn)].filter(Boolean).join(" ")),
     tokensLine(pairs),
     layerSection({ runs: own, around: { before: { name: a.name, runs: earlier } }, pairs }, run, signal),
     copies(pairs, paired));

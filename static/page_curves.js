@@ -319,6 +319,9 @@ export async function showCurves({ root, query: search, signal }) {
     },
     onRuns: (runs) => live.show(runs, waiting),
     onProgress: live.progress,
-    onChange: () => reload().catch(() => {}),
+    onChange: () => reload().catch((error) => {
+      wrong(error);
+      throw error;
+    }),
   }, signal);
 }

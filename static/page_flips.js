@@ -2,7 +2,7 @@
 import { curvesOf, get, namedTrajectories, query } from "./api.js";
 import { dropdown } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { isNumber, plural } from "./format.js";
+import { integer, isNumber, plural } from "./format.js";
 import { drawing } from "./look.js";
 import { failure, loading } from "./notice.js";
 import { amend, checkpointLink } from "./router.js";
@@ -12,6 +12,7 @@ import { turns } from "./turns.js";
 import { commonFields, keptFields, readCommon } from "./view.js";
 
 const NONE = "none"; /* no ΔQL beside the accuracies */
+const MOST = 50; /* questions */
 const ORDERS = ["answers", "questions"]; /* of the tables, as tasks.js names them in the address */
 
 /* Series of ΔQL along the trajectory, each with its name in words. */
@@ -19,11 +20,14 @@ async function deltasOf(trajectory, signal) {
   return withTexts((await curvesOf({ trajectory, metric: "delta", x: "step" }, signal)).series);
 }
 
-/* The one that the tasks' quantizer has, unless the reader chose another; null: none, and none is made up. */
-function deltaOf(series, { label, delta }) {
+/* The one that the tasks' quantizer has, with the same calibration, unless the reader chose another; null: none, for
+ * there is none, or several evaluations have one each, and none is made up. `of`: the series of the answers. */
+function deltaOf(series, { label, delta }, of) {
   if (delta === NONE) return null;
-  const own = series.find((one) => one.text === delta);
-  return own ?? (delta ? null : series.find((one) => label && labelOf(one) === label) ?? null);
+  if (delta) return series.find((one) => one.text === delta) ?? null;
+  const calibration = of?.calibration_id ?? "";
+  const own = series.filter((one) => label && labelOf(one) === label && (one.calibration_id ?? "") === calibration);
+  return own.length === 1 ? own[0] : null;
 }
 
 const SAME = 1e-9; /* of two accuracies */
@@ -37,20 +41,24 @@ function intervalOf(series, { checkpoint }, label, value) {
   return found ? [found.low, found.high] : null;
 }
 
-/* `accuracies`: series of the chosen task, or of the mean. */
-async function read({ trajectory, task, label, protocol }, series, accuracies, signal) {
-  const answer = await get(query("/v1/flips", { trajectory, task, label, protocol }), signal);
+/* `accuracies`: series of the chosen task, or of the mean. `deltas`: series of ΔQL, of which one stands beside. */
+async function read(options, deltas, accuracies, signal) {
+  const { trajectory, task, label, protocol, calibration } = options;
+  const answer = await get(query("/v1/flips", { trajectory, task, label, protocol, calibration, limit: MOST }), signal);
   const id = answer.series?.protocol_id, own = accuracies.filter((one) => !id || one.protocol_id === id);
-  const deltas = new Map((series?.points ?? []).map((point) => [point.checkpoint, point.y]));
+  const chosen = deltaOf(deltas, options, answer.series);
+  const beside = new Map((chosen?.points ?? []).map((point) => [point.checkpoint, point]));
   const points = answer.checkpoints.map((at, index) => {
     const full = at.right / at.items, quantized = isNumber(at.right_q) ? at.right_q / at.items : null;
+    const { y = null, low, high } = beside.get(at.checkpoint) ?? {};
     return {
-      ...at, x: at.step ?? index, full, quantized, delta: deltas.get(at.checkpoint) ?? null,
+      ...at, x: at.step ?? index, full, quantized, delta: y,
+      delta_interval: isNumber(low) && isNumber(high) ? [low, high] : null,
       full_interval: intervalOf(own, at, "", full),
       quantized_interval: quantized === null ? null : intervalOf(own, at, label, quantized),
     };
   });
-  return { items: answer.items, points, of: answer.series };
+  return { items: answer.items, points, of: answer.series, chosen };
 }
 
 async function seriesOf(trajectory, metric, signal) {
@@ -62,10 +70,33 @@ function labelsOf(means) {
   return [...new Set(means.map(labelOf).filter(Boolean))].sort();
 }
 
+/* [[value, words]] of ids and what they are called; those that are called alike are numbered. */
+function numbered(entries) {
+  const known = [...new Map(entries)], alike = (words) => known.filter(([, other]) => other === words);
+  return known.map(([id, words]) => [
+    id, alike(words).length > 1 ? `${words}, no. ${1 + alike(words).findIndex(([other]) => other === id)}` : words,
+  ]);
+}
+
+function ofLabel(accuracies, label) {
+  return accuracies.filter((one) => labelOf(one) === (label ?? ""));
+}
+
 /* The ways in which the tasks were asked with this quantization: records and shots. */
 function protocolsOf(accuracies, label) {
-  const own = accuracies.filter((one) => labelOf(one) === (label ?? ""));
-  return [...new Map(own.map(({ protocol_id: id, dataset }) => [id ?? "", `${dataset} (${(id ?? "").slice(0, 8)})`]))];
+  return numbered(ofLabel(accuracies, label).map(({ protocol_id: id, dataset }) => [id ?? "", dataset]));
+}
+
+/* What this quantization was calibrated on. */
+function calibrationsOf(accuracies, label) {
+  const own = ofLabel(accuracies, label).filter(({ calibration_id: id }) => id);
+  return numbered(own.map(({ calibration_id: id, calibrated_on: on }) => [id, on ?? "unknown data"]));
+}
+
+/* The tasks that were answered, by name; the subjects of mmlu are one. A series is of "arc_easy 0-shot". */
+function tasksOf(answered, chosen) {
+  const names = answered.map(({ dataset }) => (dataset ?? "").split(" ")[0].replace(/^mmlu_.*/, "mmlu"));
+  return ["", ...[...new Set([...names, chosen ?? ""])].filter(Boolean).sort()];
 }
 
 /* What all answers of the page are of: one series, never several. */
@@ -90,38 +121,42 @@ export async function showFlips({ root, query: search, signal }) {
     ...readCommon(search), delta: search.get("delta"),
     trajectory: search.get("trajectory") ?? trajectories[0]?.name ?? "",
     task: search.get("task"), label: search.get("label"), protocol: search.get("protocol"),
+    calibration: search.get("calibration"),
   };
   const controls = h("div", { class: "controls" }), body = h("div");
-  let tasks = [""], labels = [], asked = [], series = [];
+  let tasks = [""], labels = [], asked = [], calibrations = [], series = [], now = null;
   const turn = turns();
   const address = () => {
-    const { trajectory, task, label, protocol, delta, zoom } = options;
-    return flipsLink(trajectory, { task, label, protocol, delta, ...commonFields({ zoom }), ...keptFields(...ORDERS) });
+    const { trajectory, task, label, protocol, calibration, delta, zoom } = options;
+    const kept = { ...commonFields({ zoom }), ...keptFields(...ORDERS) };
+    return flipsLink(trajectory, { task, label, protocol, calibration, delta, ...kept });
   };
 
   /* All that a view needs, read before anything of the page changes. */
   const readAll = async (wanted) => {
-    const none = { labels: [], protocols: [], series: [], chosen: null, items: [], points: [], of: null };
-    if (!wanted.trajectory) return { ...none, options: wanted };
+    const none = { labels: [], protocols: [], calibrations: [], series: [], chosen: null };
+    if (!wanted.trajectory) return { ...none, tasks: [""], items: [], points: [], of: null, options: wanted };
     const { trajectory, task } = wanted;
     const [means, answered, deltas] = await Promise.all([
-      seriesOf(trajectory, "mean_accuracy", signal), task ? seriesOf(trajectory, "accuracy", signal) : [],
+      seriesOf(trajectory, "mean_accuracy", signal), seriesOf(trajectory, "accuracy", signal),
       deltasOf(trajectory, signal),
     ]);
     const known = labelsOf(means), own = answered.filter(({ dataset }) => dataset?.startsWith(`${task} `));
-    const complete = { ...wanted, label: wanted.label ?? known[0] ?? null }, chosen = deltaOf(deltas, complete);
-    const accuracies = task ? own : means, found = await read(complete, chosen, accuracies, signal);
-    const protocols = protocolsOf(accuracies, complete.label);
-    return { labels: known, protocols, series: deltas, options: complete, chosen, ...found };
+    const complete = { ...wanted, label: wanted.label ?? known[0] ?? null }, { label } = complete;
+    const accuracies = task ? own : means, found = await read(complete, deltas, accuracies, signal);
+    return {
+      labels: known, protocols: protocolsOf(accuracies, label), calibrations: calibrationsOf(accuracies, label),
+      tasks: tasksOf(answered, task), series: deltas, options: complete, ...found,
+    };
   };
   const show = async (current) => {
     const found = await readAll({ ...options });
     if (!current()) return null;
     const { chosen, items, points } = found;
-    ({ labels, protocols: asked, series } = found);
+    ({ labels, protocols: asked, calibrations, tasks, series } = found);
+    now = chosen?.text ?? NONE;
     Object.assign(options, found.options);
     amend(address());
-    if (!options.task) tasks = ["", ...new Set(items.map((item) => item.task.replace(/^mmlu_.*/, "mmlu")))].sort();
     choose();
     if (!points.length) return fill(body, nothing(options.trajectory));
     const of = chosen?.text ?? null, figure = (look) => accuracyFigure(points, of, look, options.zoom);
@@ -138,7 +173,8 @@ export async function showFlips({ root, query: search, signal }) {
       h("section", {}, h("h2", {}, "Questions that flip most"),
         items.length ? flipsTable(items) : h("p", {}, "No answer changed."),
         h("p", { class: "muted caption" }, `Over ${plural(points.length, "checkpoint")}, in the order of training: `
-          + "above full precision, below the quantized model.")));
+          + "above full precision, below the quantized model."
+          + (items.length === MOST ? ` These are the ${integer(MOST)} that flip most.` : ""))));
   };
   /* Of a choice that another one has followed neither the answer nor its failure is shown. */
   const refresh = async () => {
@@ -154,18 +190,20 @@ export async function showFlips({ root, query: search, signal }) {
   const choose = () => {
     const names = trajectories.map(({ name }) => [name, name]), methods = labels.map((label) => [label, label]);
     const deltas = [[NONE, "none"], ...series.map(({ text }) => [text, text])];
-    const now = deltaOf(series, options)?.text ?? NONE;
-    const zoom = { x: null, y: null };
-    const afresh = (trajectory) => set({ trajectory, task: null, label: null, protocol: null, delta: null, zoom });
+    const zoom = { x: null, y: null }, none = { protocol: null, calibration: null };
+    const afresh = (trajectory) => set({ trajectory, task: null, label: null, ...none, delta: null, zoom });
     fill(controls,
       dropdown("Trajectory", names, options.trajectory, afresh),
       labels.length
-        ? dropdown("Method", methods, options.label ?? "", (label) => set({ label, protocol: null })) : null,
+        ? dropdown("Method", methods, options.label ?? "", (label) => set({ label, ...none })) : null,
       asked.length > 1 ? dropdown("Asked", [["", "newest"], ...asked], options.protocol ?? "",
         (protocol) => set({ protocol: protocol || null })) : null,
+      calibrations.length > 1
+        ? dropdown("Calibrated on", [["", "newest"], ...calibrations], options.calibration ?? "",
+          (calibration) => set({ calibration: calibration || null })) : null,
       series.length ? dropdown("ΔQL of", deltas, now, (delta) => set({ delta })) : null,
       dropdown("Task", tasks.map((name) => [name, name || "all"]), options.task ?? "",
-        (value) => set({ task: value || null, protocol: null })));
+        (value) => set({ task: value || null, ...none })));
   };
   fill(root, h("h1", {}, "Tasks"), controls, body);
   await show(turn());

@@ -4,7 +4,7 @@ import { curvesOf, get, namedTrajectories, newestCheckpoint } from "./api.js";
 import { dropdown, segmented } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { frontierKey, frontierRows, lacking, quantizedFrontier, unbeaten, within } from "./frontier.js";
-import { bytes, integer, scientific } from "./format.js";
+import { bytes, integer, isNumber, scientific } from "./format.js";
 import { drawing } from "./look.js";
 import { axisTitle, formatOf, heading, inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading } from "./notice.js";
@@ -17,7 +17,7 @@ import { dataTable, numberColumn } from "./table.js";
 import { turns } from "./turns.js";
 import { commonFields, readCommon, sorting } from "./view.js";
 
-const MEASURES = ["loss_q", "delta", "kl", "mean_accuracy_q"], MOST_ROWS = 200;
+const MEASURES = ["loss_q", "delta", "kl"], MOST_ROWS = 200;
 const MOST_POINTS = 10000; /* of all checkpoints, that one figure draws in a second or two */
 const ALONE = "Nothing else that is shown is measured on this evaluation";
 const ENDS = 4; /* the fewest points of a curve that the server gives: among them its last one */
@@ -85,10 +85,13 @@ async function fileCaption(series, shown, view, signal) {
 }
 
 function columnsOf(view) {
-  const { number } = formatOf(metricOf(view.y));
-  const damage = ({ run, y }) => {
+  const { number, interval: between } = formatOf(metricOf(view.y));
+  const damage = ({ run, y, low, high }) => {
     const text = number(y);
-    return run ? h("a", { href: runLink(run), "aria-label": `${text}, to the run` }, text) : text;
+    return [
+      run ? h("a", { href: runLink(run), "aria-label": `${text}, to the run` }, text) : text,
+      isNumber(low) && isNumber(high) ? h("span", { class: "interval under" }, between(low, high)) : null,
+    ];
   };
   return [
     {

@@ -6,7 +6,7 @@ import { sureButton } from "./controls.js";
 import { command, curl, fill, h, save } from "./dom.js";
 import { followRun, isFinal } from "./events.js";
 import { bytes, duration, time } from "./format.js";
-import { attempt, loading, problem } from "./notice.js";
+import { attempt, failure, loading, problem } from "./notice.js";
 import { link, runLink, sweepLink } from "./router.js";
 import { badge, methodOf, progressBar, subject } from "./runs.js";
 import { runForm } from "./run_form.js";
@@ -167,6 +167,14 @@ export async function showRun({ root, parameters, query: search, signal }) {
         "Somebody else tried this run again meanwhile"));
     }),
   };
+  const showFiles = async () => {
+    try {
+      fill(files, await artifacts(run, search.get("against"), training, signal));
+    } catch (error) {
+      const again = h("button", { type: "button", class: "small", events: { click: showFiles } }, "Try again");
+      if (!signal.aborted) fill(files, h("h2", {}, "Files"), failure(error), again);
+    }
+  };
   const show = async () => {
     const given = run.params ?? {}, name = subject(run);
     const home = typeof given.checkpoint === "string" ? await checkpoint(given.checkpoint) : null;
@@ -181,7 +189,7 @@ export async function showRun({ root, parameters, query: search, signal }) {
     if (text !== shownResult) fill(outcome, run.result ? result(run, signal) : null);
     shownResult = text;
     if (!isFinal(run.state)) return;
-    fill(files, await artifacts(run, search.get("against"), training, signal).catch(() => null));
+    await showFiles();
   };
   const refresh = async () => {
     const last = turn(), found = await tagged(at("runs", run.id), signal);

@@ -322,6 +322,7 @@ export async function showTrajectories({ root, query: search, signal }) {
     onProgress: live.progress,
     onChange: () => Promise.all([refresh(), showFailures(failures, signal)]).catch((error) => {
       if (!signal.aborted) fill(body, failure(error));
+      throw error;
     }),
   }, signal);
 }

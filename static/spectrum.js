@@ -68,16 +68,20 @@ function number(value) {
   return value === null || value === undefined ? "–" : scientific(value);
 }
 
+/* The rise of the loss that a part predicts; null where a term is not finite. */
+function rise({ gradient_term: gradient, curvature_term: curvature }) {
+  return isNumber(gradient) && isNumber(curvature) ? gradient + curvature : null;
+}
+
 function termsTable(caption, parts, first) {
   const gradient = (part) => part.gradient_term, curvature = (part) => part.curvature_term;
-  const both = (part) => part.gradient_term + part.curvature_term;
   return dataTable(orderKept("terms", {
     caption, className: "layers", rows: parts,
     columns: [
       { label: first, value: (part) => part.name, cell: (part) => h("span", { class: "name mono" }, part.name) },
       numberColumn("Gradient term (nats)", gradient, number),
       numberColumn("Curvature term (nats)", curvature, number),
-      numberColumn("Both (nats)", both, number),
+      numberColumn("Both (nats)", rise, number),
     ],
   }));
 }
@@ -101,11 +105,7 @@ function blocksFigure(blocks, { ink }) {
 
 /* Where the predicted rise of the loss comes from: bars a block, a heat map and a table of the layers. */
 export function termsSection(found, signal) {
-  const both = {
-    name: "predicted rise of the loss", unit: "nats", signed: true,
-    valueOf: ({ gradient_term: gradient, curvature_term: curvature }) => (
-      isNumber(gradient) && isNumber(curvature) ? gradient + curvature : null),
-  };
+  const both = { name: "predicted rise of the loss", unit: "nats", signed: true, valueOf: rise };
   const layers = (look) => heatFigure(found.by_layer, both, look);
   const drawable = layers({ ink: { heat: [], signed: [] }, narrow: false }) !== null;
   const words = "predicted rise of the loss by layer; the table below has the values";

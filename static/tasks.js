@@ -1,6 +1,6 @@
 /* tasks.js: what a run of tasks found, and accuracy beside ΔQL along a trajectory. */
 import { h } from "./dom.js";
-import { integer, isNumber, percent, percentNumber, scientific } from "./format.js";
+import { integer, isNumber, percent, percentInterval, percentNumber, scientific } from "./format.js";
 import { axisOf, legendOf, paperOf, plain } from "./look.js";
 import { checkpointLink, link } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
@@ -150,7 +150,10 @@ export function accuracyTable(points, quantizer) {
   });
   const delta = {
     label: `ΔQL of ${quantizer}`, numeric: true, value: (point) => point.delta,
-    cell: (point) => (isNumber(point.delta) ? percent(point.delta) : "–"),
+    cell: (point) => (isNumber(point.delta) ? [
+      percent(point.delta),
+      point.delta_interval ? h("span", { class: "interval under" }, percentInterval(...point.delta_interval)) : null,
+    ] : "–"),
   };
   return dataTable(orderKept("answers", {
     caption: "Accuracy and ΔQL by checkpoint", className: "cards", rows: points,

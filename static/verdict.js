@@ -42,7 +42,8 @@ function since(run, before, comparison) {
   const change = relativeChange(now, then), difference = isNumber(paired?.difference) ? paired.difference : now - then;
   const interval = Array.isArray(paired?.interval) ? paired.interval : null;
   const reach = interval ? `, 95 % paired: ${pointsInterval(...interval)}` : "";
-  const told = isNumber(paired?.difference) ? ` (difference ${points(paired.difference)}${reach})` : "";
+  const told = isNumber(paired?.difference) ? ` (difference ${points(paired.difference)}${reach})`
+    : comparison === undefined ? " (not compared by sequence)" : "";
   const sure = interval && interval[0] <= 0 && interval[1] >= 0 ? ": within the noise of this evaluation" : "";
   if (!differ(Math.abs(change ?? difference), 0, (share) => Number(percentNumber(Math.min(share, 1))))) {
     return `Since ${before.name} it did not change${change === null ? "" : told}.`;

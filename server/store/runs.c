@@ -209,10 +209,15 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
 #define TAGGED  LIST_TAGGED("c.tags", "$11")
 #define STEPS   LIST_STEPS("c.step", "$12", "$13")
 #define NAMED   LIST_NAMED("c.name", "$15")
+/* The checkpoint, and those of the same content (sql/0032_same_content.sql): what was asked of one is answered with a
+ * run of the other. */
+#define ALIKE                                                                                            \
+    "select $5 union all select k.id from same_content t join checkpoints c on c.id = t.checkpoint join" \
+    " checkpoints k on k.sha256 = c.sha256 where t.checkpoint = $5"
 #define CHOSEN(from, behind, order)                                                                                \
     "chosen as (select r.id from " from " and ($2::bigint is null or " behind ") and ($3 is null or r.kind = $3)"  \
     " and ($4 is null or r.state = $4)"                                                                            \
-    " and ($5 = '' or r.id in (select i.run from run_inputs i where i.checkpoint = $5))"                           \
+    " and ($5 = '' or r.id in (select i.run from run_inputs i where i.checkpoint in (" ALIKE ")))"                 \
     " and ($7 = '' or r.id in (select w.run from sweep_runs w where w.sweep = $7))" CREATED                        \
     " and (($11::json is null and $12 = 0 and $13 = 9223372036854775807 and $15::text is null) or exists"          \
     " (select 1 from run_inputs i join checkpoints c on c.id = i.checkpoint where i.run = r.id" TAGGED STEPS NAMED \

@@ -210,7 +210,7 @@ class Handler(stand_in_service.Service, stand_in_gates.Gates, http.server.BaseHT
         state, kind, names, checkpoint = (fields.get(name) for name in ("state", "kind", "trajectory", "checkpoint"))
         chosen = [self.visible(run) for run in self.world.runs if (not state or run["state"] in state)
                   and (not kind or run["kind"] in kind) and (not names or self.world.belongs(run, names[0]))
-                  and (not checkpoint or run["params"].get("checkpoint") in checkpoint)]
+                  and (not checkpoint or run["params"].get("checkpoint") in self.world.alike(checkpoint[0]))]
         if isinstance(chosen := self.narrowed(chosen, fields), tuple):
             return chosen
         by = fields.get("sort", ["-created"])[0]

@@ -175,6 +175,11 @@ class World:
                 "newest": {field: own[-1][field] for field in ("id", "name", "architecture", "parameters")} if own
                 else None}
 
+    def alike(self, checkpoint):
+        """Ids of the checkpoints with its content."""
+        own = {item["sha256"] for item in self.checkpoints if item["id"] == checkpoint}
+        return {item["id"] for item in self.checkpoints if item["sha256"] in own}
+
     def belongs(self, run, name):
         if run["params"].get("trajectory") == name:
             return True

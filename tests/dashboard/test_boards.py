@@ -174,7 +174,11 @@ def test_runs_say_what_they_found(world, visit):
     made = world.add_run("average", {"trajectory": "constant", "window": 3}, "succeeded")
     made["result"] = {"trajectory": "constant-lawa3", "checkpoints": ["c1", "c2"]}
     line = world.add_run("interpolate", {"from": "c1", "to": "c2"}, "succeeded")
-    line["result"] = {"alphas": [0, 0.5, 1], "losses": [2.5, 2.75, 2.25]}
+    line["result"] = {"alphas": [-1, 0, 0.5, 1], "losses": [9, 2.5, 2.75, 2.25]}
+    part = world.add_run("interpolate", {"from": "c1", "to": "c2"}, "succeeded")
+    part["result"] = {"alphas": [0.25, 0.5, 0.75], "losses": [2.5, 2.75, 2.5]}
+    broken = world.add_run("interpolate", {"from": "c1", "to": "c2"}, "succeeded")
+    broken["result"] = {"alphas": [0, 0.5, 1], "losses": [2.5, None, 2.25]}
     one = world.add_run("average", {"checkpoints": ["c1", "c2"], "window": None}, "succeeded")
     one["result"] = {"trajectory": "constant-mean", "checkpoints": ["c3"], "checkpoint": "c3"}
     plane = world.add_run("landscape", {"trajectory": "constant", "grid": [20, 15]}, "succeeded")
@@ -188,10 +192,12 @@ def test_runs_say_what_they_found(world, visit):
     found = [row[2] for row in rows(page)]
     # The summaries have the words of the other kinds.
     assert {path for _, path in world.requests if path.startswith("/v1/runs/")} == {
-        f"/v1/runs/{run['id']}" for run in (made, line)}
+        f"/v1/runs/{run['id']}" for run in (made, line, part, broken)}
     assert [found.pop(0) for _ in range(4)] == [
         "Predicted ΔQL 45.0 % (out of range); 7.3 s", "Validation loss (nats) 2.2500; 7.3 s",
         "20 × 15 grid, 80 % of the variance; 7.3 s", "1 average made; 7.3 s"]
+    assert [found.pop(0) for _ in range(2)] == [
+        "a loss between the checkpoints is not finite; 7.3 s", "3 points, without both checkpoints; 7.3 s"]
     assert found[:3] == ["barrier 0.25 nats over 3 points; 7.3 s", "2 averages made; 7.3 s",
                          "Loss (nats) 2.5000; 7.3 s"]
     assert all(text.startswith("ΔQL ") and "bits per weight" in text.lower() for text in found[3:])

@@ -173,6 +173,18 @@ def test_of_many_runs_the_costliest_is_compared_and_the_rest_is_told(world, visi
     assert note in page.run("document.querySelector('main').innerText")
 
 
+def test_what_was_measured_of_the_same_weights_is_shown(world, visit):
+    """A request for them is answered with the run of the checkpoint that was measured first."""
+    here, there = (next(item for item in world.checkpoints if item["id"] == one) for one in ("c3", "c4"))
+    world.runs = [run for run in world.runs if run["params"].get("checkpoint") != "c3"]
+    page = visit("#/checkpoints/c3")
+    assert "No quantization of this checkpoint was measured yet" in page.run("document.querySelector('main').innerText")
+    here["sha256"] = there["sha256"]
+    page = visit("#/checkpoints/c3")
+    text = page.run("document.querySelector('table.measured').innerText")
+    assert f"as {there['trajectory']}/{there['name']}, of the same weights" in text and "gptq 3-bit g128" in text
+
+
 def test_a_run_is_posted_with_the_defaults_left_to_the_server(world, visit):
     page = visit("#/checkpoints/c3")
     page.click("#quantize-this")

@@ -39,6 +39,20 @@ def test_no_quantizer_is_made_up_and_one_can_be_chosen(world, answered, visit):
     assert page.run("document.querySelector('#accuracy-plot').layout.xaxis.ticktext").count("1,953") == 1
 
 
+def test_the_tasks_quantizer_has_the_delta_of_its_own_calibration(world, answered, visit):
+    curve = next(series for series in world.curves(["constant"], "delta", "step")["series"] if series["bits"] == 3)
+    names = "document.querySelector('#accuracy-plot').data.map(trace => trace.name)"
+    answered["series"].update(label=curve["method_label"], calibration_id=None)
+    page = visit("#/flips?trajectory=constant&label=gptq+3-bit+g128", ready=DRAWN)
+    assert page.run(names)[2:] == ["ΔQL of gptq 3-bit g128"]
+    bars = page.run("document.querySelector('#accuracy-plot').data[2].error_y")
+    point = curve["points"][0]
+    assert bars["array"][0] == pytest.approx(100 * (point["high"] - point["y"]))
+    answered["series"].update(calibration_id="another")
+    page = visit("#/flips?trajectory=constant&label=gptq+3-bit+g128", ready=DRAWN)
+    assert page.run(names)[2:] == []
+
+
 def choose(page, name, value):
     page.run(f"(select => {{ select.value = '{value}'; select.dispatchEvent(new Event('change')); }})"
              f"(document.querySelector('[aria-label=\"{name}\"]'))")
@@ -50,7 +64,7 @@ def test_an_answer_that_comes_late_does_not_replace_a_newer_one(world, answered,
     choose(page, "Trajectory", "decay-1M")
     choose(page, "Trajectory", "decay-3M")
     page.wait("location.hash.includes('decay-3M')")
-    page.release(3)  # its quantizers, its ΔQL, its answers
+    page.release(4)  # its quantizers, its tasks, its ΔQL, its answers
     assert "trajectory=decay-3M" in page.run("location.hash")
     assert page.run("document.querySelector('[aria-label=Trajectory]').value") == "decay-3M"
 
@@ -96,12 +110,17 @@ def test_accuracies_have_the_intervals_of_their_runs(world, answered, visit):
     assert page.run(cells)[0][2:4] == ["40.0 % 31.0 to 50.0 %", "30.0 % 21.0 to 40.0 %"]
     full = page.run("document.querySelector('#accuracy-plot').data[0].error_y")
     assert full["array"] == pytest.approx([10] * 8) and full["arrayminus"] == pytest.approx([9] * 8)
+    # Every task that was answered can be chosen, whether or not an answer flipped.
+    tasks = "[...document.querySelector('[aria-label=Task]').options].map(option => option.value)"
+    assert page.run(tasks) == ["", "arc_easy"]
+    assert page.run("document.querySelector('[aria-label=Task]').value") == "arc_easy"
     caption = page.run("document.querySelector('main .caption').innerText")
     assert "of accuracies Wilson's" in caption and "full precision alone, protocol 00112233aabbccdd" in caption
     check_looks(page, "tasks-intervals")
     page = visit("#/flips?trajectory=constant", ready=DRAWN)  # the mean is another number than the share of all items
     assert page.run(cells)[0][2:4] == ["40.0 %", "30.0 %"]
     assert "choose a task" in page.run("document.querySelector('main .caption').innerText")
+    assert page.run(tasks) == ["", "arc_easy"]
     world.points = [(metric, at, method, bits, label, y - 0.05, low, high, run)
                     if metric == "mean_accuracy" else (metric, at, method, bits, label, y, low, high, run)
                     for metric, at, method, bits, label, y, low, high, run in world.points]  # fmt: skip

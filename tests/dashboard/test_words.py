@@ -233,6 +233,12 @@ def test_saved_numbers_of_the_frontier_name_the_checkpoints(call):
     rows = saved(call, "frontier", "quantizedFrontier(rows, {...LOOK, y: 'loss_q', title: 'loss', colour: () => ''})",
                  rows=[row])
     assert ["rtn", "4.5", "2.5", "t/step-1 · rtn 4-bit g32"] in rows
+    rows = saved(call, "frontier", "quantizedFrontier(rows, {...LOOK, y: 'loss_q', title: 'loss', colour: () => ''})",
+                 rows=[{**row, "low": 2.25, "high": 3}, row])
+    assert ["rtn", "4.5", "2.5", "2.25", "3", "t/step-1 · rtn 4-bit g32"] in rows
+    assert ["rtn", "4.5", "2.5", "", "", "t/step-1 · rtn 4-bit g32"] in rows
+    told = "module.frontierKey(rows).join('; ').includes('a comparison in pairs decides')"
+    assert call("frontier", told, rows=[{**row, "low": 2.25, "high": 3}]) and not call("frontier", told, rows=[row])
 
 
 # --- Numbers and ages -------------------------------------------------------------------------------------------------
@@ -240,6 +246,9 @@ def test_large_percentages_have_separators_and_small_losses_digits(call):
     shown = call("format", "[99.99, 100, 97585.7, -123.4567].map(share => module.percent(share))")
     assert shown == ["9999 %", "10,000 %", "9,758,570 %", "−12,346 %"]
     assert call("format", "module.percentInterval(0.5, 200)") == "50 to 20,000 %"
+    assert call("format", "module.percentInterval(-0.00001, 0.012)") == "−0.00 to 1.20 %"  # zero lies inside
+    assert call("format", "module.percentInterval(0, 0.012)") == "0.00 to 1.20 %"
+    assert call("format", "module.percentNumber(-0.000001, 2)") == "0.00"
     losses = call("format", "[2.34567, 0.001, 0.00099, 0.0000312, 0, null].map(value => module.loss(value))")
     assert losses == ["2.3457", "0.0010", "9.9×10⁻⁴", "3.12×10⁻⁵", "0.0000", "–"]
     words = reasons(call, (150.0, 4, {}), (0.01, 4, {}))  # a change that has separators is still one

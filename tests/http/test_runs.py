@@ -80,6 +80,11 @@ def test_an_equal_run_is_answered_with_the_earlier_one(service, ready, name):
     data = service.sequences(name, models.rows(6, 32))
     body["params"].update(checkpoint=f"{name}/copy", dataset=data["name"], packing="blocks")
     assert service.post("/v1/runs", body).json["id"] == done["id"] and copy["id"] != ready["checkpoint"]
+    for checkpoint in (ready["checkpoint"], copy["id"], f"{name}/copy"):  # and is found by each of the names
+        listed = service.get(f"/v1/runs?kind=evaluate&state=succeeded&checkpoint={checkpoint}&limit=200").json["items"]
+        assert done["id"] in [run["id"] for run in listed], checkpoint
+    other = service.checkpoint(models.write_llama(service.files / name / "other", seed=7100), name, "other")
+    assert service.get(f"/v1/runs?checkpoint={other['id']}").json["items"] == []
     forced = service.post("/v1/runs", {**body, "force": True})
     assert forced.status == 202 and forced.json["id"] != done["id"]
     assert service.wait(forced.json["id"])["result"] == done["result"], "the same request gives the same bits"
@@ -299,8 +304,8 @@ def test_a_training_that_diverges_leaves_its_curve(service, name):
 def test_a_cancelled_training_leaves_its_curve(service, name):
     run = held_training(service, name)
     service.post(f"/v1/runs/{run}/cancel")
+    assert service.wait(run)["state"] == "cancelled"  # from where it is held: once let go it might make more steps
     service.gate.open()
-    assert service.wait(run)["state"] == "cancelled"
     assert [row["step"] for row in curve_of(service, run)[1]] == [1]
 
 
