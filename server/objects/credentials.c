@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* EARLY: how long before their end keys are renewed. BELIEVED: how long the keys of a source without an end are used,
- * because somebody may rewrite the file. NONE: how long to wait before asking again when no source exists, because a
- * missing metadata service answers slowly. */
+ * because somebody may rewrite the file. NONE: how long to wait before asking again when no source has ever had keys,
+ * because a missing metadata service answers slowly. */
 enum { EARLY_SECONDS = 300, BELIEVED_SECONDS = 60, NONE_SECONDS = 600 };
 
 static const struct credentials_source *const chain[] = {&credentials_source_environment, &credentials_source_identity,
@@ -20,8 +20,9 @@ struct credentials {
     struct credentials_environment environment; /* owned */
     pthread_mutex_t lock;
     struct credentials_found found;
-    const char *source; /* NULL: no source was asked yet */
-    time_t believed;    /* the end of their use */
+    const char *source;                   /* NULL: no source was asked yet */
+    const struct credentials_source *had; /* the last source that had keys; NULL: there has been none */
+    time_t believed;                      /* the end of their use */
 };
 
 /* ---- the environment ---- */
@@ -114,24 +115,39 @@ bool credentials_source_end(const char *text, time_t *out)
     return true;
 }
 
-/* Takes the keys of the first source that has any. Known keys stay when a source fails before they have expired. */
-static enum status ask(struct credentials *credentials, time_t now, struct error *error)
+/* Finds the keys of the first source that has any. *source is NULL when none has. An instance's service that does not
+ * answer counts as one that does not exist, unless the last keys were its own. */
+static enum status find(const struct credentials *credentials, struct credentials_found *found,
+                        const struct credentials_source **source, struct error *error)
 {
     enum status status = STATUS_OK;
-    const char *source = "none";
-    struct credentials_found *found = calloc(1, sizeof *found);
-    if (found == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for credentials");
+    *source = NULL;
     for (size_t i = 0; i < sizeof chain / sizeof chain[0] && status == STATUS_OK && found->keys.access[0] == '\0';
          i++) {
         status = chain[i]->find(&credentials->environment, found, error);
-        if (found->keys.access[0] != '\0') source = chain[i]->name;
+        if (found->keys.access[0] != '\0') *source = chain[i];
     }
+    if (status == STATUS_OK && found->silent && credentials->had == &credentials_source_instance)
+        status = error_set(error, STATUS_UNAVAILABLE,
+                           "credentials: the metadata service of the instance, which had some before, gives none now");
+    return status;
+}
+
+/* Takes the keys of the first source that has any. Known keys stay until they expire when a source fails before that,
+ * and also when no source has keys any more, which may be true for a moment only. */
+static enum status ask(struct credentials *credentials, time_t now, struct error *error)
+{
+    const struct credentials_source *source;
+    struct credentials_found *found = calloc(1, sizeof *found);
+    if (found == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for credentials");
+    enum status status = find(credentials, found, &source, error);
     const struct credentials_found *old = &credentials->found;
     const bool old_ones = credentials->source != NULL && old->keys.access[0] != '\0' && old->expires > now;
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && (source != NULL || !old_ones)) {
+        if (source != NULL) credentials->had = source;
         credentials->found = *found;
-        credentials->source = source;
-        credentials->believed = now + (found->keys.access[0] == '\0' ? NONE_SECONDS : BELIEVED_SECONDS);
+        credentials->source = source != NULL ? source->name : "none";
+        credentials->believed = now + (credentials->had != NULL ? BELIEVED_SECONDS : NONE_SECONDS);
         if (found->expires > 0) credentials->believed = found->expires - EARLY_SECONDS;
     } else if (old_ones) {
         credentials->believed = now + BELIEVED_SECONDS < old->expires ? now + BELIEVED_SECONDS : old->expires;

@@ -72,9 +72,15 @@ static enum status keys_for_role(const struct credentials_environment *environme
         out->keys = profile->keys;
     else if (profile->source[0] != '\0')
         return keys_of_next(environment, link, out, error);
+    enum status status = STATUS_OK;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(kinds[i].name, profile->source_kind) == 0) return kinds[i].source->find(environment, out, error);
-    return STATUS_OK;
+        if (strcmp(kinds[i].name, profile->source_kind) == 0) status = kinds[i].source->find(environment, out, error);
+    if (status == STATUS_OK && out->silent)
+        status = error_set(error, STATUS_UNAVAILABLE,
+                           "the profile \"%.200s\" has its keys from the instance's metadata service, which does not"
+                           " answer",
+                           link->name);
+    return status;
 }
 
 static enum status take_role(const struct credentials_environment *environment, const struct link *link,

@@ -156,7 +156,8 @@ static enum status of_role(const char *endpoint, struct question *question, stru
     return status == STATUS_OK ? read_answer(answer, out, error) : status;
 }
 
-/* No answer means no metadata service; most machines are not cloud instances. */
+/* Without a token from the usual address there is most likely no metadata service, because most machines are not cloud
+ * instances; but one that limits the rate of requests looks the same. */
 static enum status from_instance(const struct credentials_environment *environment, struct credentials_found *out,
                                  struct error *error)
 {
@@ -170,7 +171,8 @@ static enum status from_instance(const struct credentials_environment *environme
     enum status status = ask(&question, url, error);
     const bool there = status == STATUS_OK && first_line(&question.base.answer, token, sizeof token);
     reset(&question);
-    if (!there && environment->metadata == NULL) return STATUS_OK;
+    out->silent = !there && environment->metadata == NULL;
+    if (out->silent) return STATUS_OK;
     if (status == STATUS_OK && !there)
         status = error_set(error, STATUS_INVALID, "the service of credentials gives no token");
     question = (struct question){.base.tries = TRIES, .name = "X-aws-ec2-metadata-token", .secret = token};

@@ -19,9 +19,10 @@ struct credentials_found {
     struct credentials_keys keys; /* keys.access is "" when the source has none */
     time_t expires;               /* 0: never */
     char role[CREDENTIALS_ROLE];  /* whose keys they are, where the source is told that; "": it is not */
+    bool silent;                  /* no keys, because no answer came: the source may not exist, or have trouble */
 };
 
-/* `found` returns STATUS_OK without keys when the source does not exist. It returns another status when the source
+/* `find` returns STATUS_OK without keys when the source does not exist. It returns another status when the source
  * exists and cannot be used, because the next source might belong to somebody else. */
 struct credentials_source {
     const char *name;
