@@ -13,6 +13,8 @@
 #define REGION_TEXT "the bucket lies in another region: set --s3-region to it"
 #define RIGHT_TEXT \
     "access is refused: the credentials have no right to this, or there are none and the bucket is not a public one"
+#define SILENT_TEXT \
+    "the server refuses and cannot say why in an answer to HEAD: the session of the credentials may have expired"
 
 /* `code` is S3's code in the body. Answers to HEAD have no body. */
 static const struct transfer_meaning meanings[] = {
@@ -77,6 +79,7 @@ static enum status sign(const struct transfer_server *server, const struct trans
     if (good && keys->session[0] != '\0')
         good = transfer_secret_header(transfer, "x-amz-security-token", keys->session);
     if (!good) status = error_set(error, STATUS_NO_MEMORY, "no memory for a request to object storage");
+    transfer->is_signed = good;
 done:
     if (keys != NULL) credentials_wipe(keys);
     free(keys);
@@ -164,6 +167,7 @@ struct question {
     const char *url;
     struct transfer_head *head;
     struct buffer *body;
+    bool renewed; /* the credentials were forgotten on suspicion */
 };
 
 static bool take(void *owner, const struct transfer_head *head, const char *bytes, size_t length)
@@ -173,6 +177,30 @@ static bool take(void *owner, const struct transfer_head *head, const char *byte
     if (question->body == NULL) return true;
     buffer_append(question->body, bytes, length);
     return question->body->status == STATUS_OK;
+}
+
+/* S3 answers 400 to a signed request whose session has expired. The code that says so is in the body, which answers to
+ * HEAD do not have. */
+static bool is_silent(const struct question *question, const struct transfer *transfer)
+{
+    return question->request->method == TRANSFER_HEAD && transfer->is_signed && transfer->head.status == 400 &&
+           transfer->head.code[0] == '\0';
+}
+
+/* Judges an answer without a reason: another region where the server names it, else keys that have expired, perhaps.
+ * New ones are tried once. */
+static enum transfer_verdict judge_silent(struct question *question, const char *region, struct error *error)
+{
+    const char *what = question->request->what;
+    const bool again = region[0] == '\0' && !question->renewed;
+    if (region[0] != '\0')
+        (void)error_set(error, STATUS_INVALID, "%.200s: " REGION_TEXT " (HTTP 400); the bucket's region is %.64s", what,
+                        region);
+    else
+        (void)error_set(error, STATUS_FORBIDDEN, "%.200s: " SILENT_TEXT " (HTTP 400)", what);
+    if (again) credentials_forget(question->bucket->objects->credentials);
+    question->renewed = true;
+    return again ? TRANSFER_AGAIN : TRANSFER_FAILED;
 }
 
 static enum status once(void *context, enum transfer_verdict *verdict, double *wait, struct error *error)
@@ -197,6 +225,8 @@ static enum status once(void *context, enum transfer_verdict *verdict, double *w
     if (status == STATUS_OK) status = transfer_perform(transfer, question->asking->monitor, &code, error);
     if (status == STATUS_OK) {
         *verdict = transfer_judge(transfer, code, request->what, error);
+        if (code == CURLE_OK && is_silent(question, transfer))
+            *verdict = judge_silent(question, transfer->head.region, error);
         *question->head = transfer->head;
         *wait = transfer->head.wait_seconds;
         if (question->body != NULL && question->body->status != STATUS_OK)

@@ -40,11 +40,12 @@ struct bucket_request {
     const char *what;     /* the name in messages: "s3://lab/run" */
 };
 
-/* Sends the request, with backoff. *head is the head of the answer; `body` gets the answer's bytes up to its limit;
- * NULL: they are dropped. Statuses by the meaning of the answer: STATUS_NOT_FOUND (no such bucket, no such object),
- * STATUS_FORBIDDEN (no rights, unknown key, wrong signature, skewed clock), STATUS_INVALID (another region),
- * STATUS_INPUT_CHANGED (If-Match), STATUS_UNAVAILABLE, STATUS_CORRUPT; also those of credentials_take and of the
- * monitor. */
+/* Sends the request, with backoff. A signed HEAD that gets a bare 400, which is how an expired session looks in an
+ * answer without a body, is sent once more with new credentials, and is STATUS_FORBIDDEN after that. *head is the head
+ * of the answer; `body` gets the answer's bytes up to its limit; NULL: they are dropped. Statuses by the meaning of the
+ * answer: STATUS_NOT_FOUND (no such bucket, no such object), STATUS_FORBIDDEN (no rights, unknown key, wrong signature,
+ * skewed clock), STATUS_INVALID (another region), STATUS_INPUT_CHANGED (If-Match), STATUS_UNAVAILABLE, STATUS_CORRUPT;
+ * also those of credentials_take and of the monitor. */
 MUST_CHECK enum status bucket_ask(const struct bucket *bucket, const struct asking *asking,
                                   const struct bucket_request *request, struct transfer_head *head, struct buffer *body,
                                   struct error *error);

@@ -134,7 +134,7 @@ static enum status etag_of(struct upload *upload, char out[ETAG_BYTES], struct e
 }
 
 /* *there: an object of this key and size exists; *same: it has these bytes. A caller without the right to list gets a
- * refusal for a missing object. */
+ * refusal for a missing object. Any other refusal comes again with the next request, whose answer says why. */
 static enum status look(struct upload *upload, bool *there, bool *same, struct error *error)
 {
     char etag[ETAG_BYTES];

@@ -67,6 +67,7 @@ struct transfer {
     struct guard guard;
     bool to_endpoint; /* the request goes to the server's own origin, which the operator named */
     bool refused;     /* the sink returned false */
+    bool is_signed;   /* set by an authorize whose server tells signed requests from others */
 };
 
 enum transfer_method { TRANSFER_GET, TRANSFER_HEAD, TRANSFER_PUT, TRANSFER_POST, TRANSFER_DELETE };

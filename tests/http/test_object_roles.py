@@ -100,6 +100,15 @@ def test_an_expired_session_takes_the_files_newest_token(serve, store, identity,
     assert store.roles[-1]["body"].endswith(TOKEN[:-4] + "next")
 
 
+def test_an_expired_session_that_a_head_meets_is_renewed(serve, store, identity, token, tmp_path):
+    service = serve(identity)
+    store.put_files("lab", "met/step1", files_of(tmp_path / "small"))
+    refused = store.rule("HEAD", "met/step1", 1, answer={"status": 400, "headers": {}, "body": b""},
+                         then=lambda: token.write_text(TOKEN[:-4] + "next"))
+    assert fetched(service, "s3://lab/met/step1", "step1", trajectory="met")["downloaded"] > 0
+    assert refused.times == 0 and store.roles[-1]["body"].endswith(TOKEN[:-4] + "next")
+
+
 def test_a_refused_role_is_said_in_the_services_words(serve, store, identity):
     service = serve(identity)
     store.rule("POST", "^/$", 99, answer=sts_refusal(403, "AccessDenied",

@@ -18,8 +18,10 @@
 enum { STAND_IN_REQUEST = 96 << 10, STAND_IN_BODY = 4096 };
 
 struct stand_in {
-    /* Writes the body for `request` and returns the status; 0: the connection ends without an answer. */
+    /* Writes the body for `request`, may set `header`, and returns the status; 0: the connection ends without an
+     * answer. */
     int (*answer)(struct stand_in *service, const char *request, char body[STAND_IN_BODY]);
+    const char *header; /* one more line of all answers, with its end; NULL: none */
     int listening;
     pthread_t thread;
     char url[64];
@@ -49,7 +51,7 @@ static inline void *stand_in_serve(void *context)
 {
     struct stand_in *service = context;
     for (int connection; (connection = accept(service->listening, NULL, NULL)) >= 0; (void)close(connection)) {
-        char body[STAND_IN_BODY] = "", head[128];
+        char body[STAND_IN_BODY] = "", head[256];
         size_t length = 0;
         service->last[0] = '\0';
         for (ssize_t more = 1; more > 0 && !stand_in_whole(service->last, length);) {
@@ -60,8 +62,8 @@ static inline void *stand_in_serve(void *context)
         const int status = service->answer(service, service->last, body);
         if (status == 0) continue;
         const int bytes =
-            snprintf(head, sizeof head, "HTTP/1.1 %d x\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n", status,
-                     strlen(body));
+            snprintf(head, sizeof head, "HTTP/1.1 %d x\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n", status,
+                     strlen(body), service->header != NULL ? service->header : "");
         (void)send(connection, head, (size_t)bytes, MSG_NOSIGNAL);
         (void)send(connection, body, strlen(body), MSG_NOSIGNAL);
     }
