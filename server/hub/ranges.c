@@ -11,8 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SAVE_BYTES = 256 << 10, READ_BYTES = 1 << 20, OID_BYTES = 96 };
-#define MAGIC UINT64_C(0x3150656365695071) /* changes with the layout of the record */
+/* SAVE: how many bytes of a range the record may lack. SYNC: how many bytes of all ranges, where each record costs a
+ * sync. */
+enum { SAVE_BYTES = 256 << 10, SYNC_BYTES = 16 << 20, READ_BYTES = 1 << 20, OID_BYTES = 96 };
+
+/* They change with the layout of the record. SYNCED: the record counts only bytes that were synced before it. */
+#define MAGIC        UINT64_C(0x3150656365695071)
+#define MAGIC_SYNCED UINT64_C(0x3153656365695071)
 
 /* The head of the record on disk. The number of downloaded bytes of each range follows it. */
 struct record {
@@ -29,7 +34,10 @@ struct ranges {
     int64_t *there, *saved; /* [count], owned */
     struct digest *digest;  /* owned */
     int64_t hashed;
-    char *buffer; /* [READ_BYTES], owned */
+    bool synced;      /* there is no hash, so the record counts only bytes that were synced */
+    bool unsound;     /* a sync has failed */
+    int64_t unsynced; /* bytes that were written since the last sync */
+    char *buffer;     /* [READ_BYTES], owned */
 };
 
 static int64_t range_begin(int index)
@@ -64,7 +72,32 @@ static enum status save(struct ranges *ranges, int index, struct error *error)
     return write_all(ranges->record, &ranges->there[index], sizeof(int64_t), offset, error);
 }
 
+/* A failed sync is not repeated, because the success of a second one would say nothing about the first bytes. */
+static enum status sync_bytes(struct ranges *ranges, struct error *error)
+{
+    if (!ranges->synced) return STATUS_OK;
+    if (ranges->unsound) return error_set(error, STATUS_IO, "a download is not durable");
+    if (ranges->unsynced == 0) return STATUS_OK;
+    ranges->unsound = fdatasync(ranges->fd) != 0;
+    if (ranges->unsound) return error_set_errno(error, "cannot make a download durable");
+    ranges->unsynced = 0;
+    return STATUS_OK;
+}
+
+static enum status save_all(struct ranges *ranges, struct error *error)
+{
+    enum status status = sync_bytes(ranges, error);
+    for (int i = 0; status == STATUS_OK && i < ranges->count; i++)
+        if (ranges->saved[i] != ranges->there[i]) status = save(ranges, i, error);
+    return status;
+}
+
 /* ---- opening ---- */
+
+static uint64_t magic_of(const struct ranges *ranges)
+{
+    return ranges->synced ? MAGIC_SYNCED : MAGIC;
+}
 
 /* Locks the file that `name` refers to now. *fd is -1 while another process has it. */
 static enum status open_locked(int directory, const char *name, int *fd, struct error *error)
@@ -85,13 +118,14 @@ static enum status open_locked(int directory, const char *name, int *fd, struct 
     return STATUS_OK;
 }
 
-/* Reads the record. False when it does not belong to this file. */
+/* Reads the record. False when it does not belong to this file, or was made under the other rule about syncs. */
 static bool read_record(struct ranges *ranges)
 {
     struct record record;
     const size_t length = (size_t)ranges->count * sizeof(int64_t);
     if (pread(ranges->record, &record, sizeof record, 0) != sizeof record) return false;
-    if (record.magic != MAGIC || record.bytes != ranges->bytes || record.range_bytes != RANGES_BYTES) return false;
+    if (record.magic != magic_of(ranges) || record.bytes != ranges->bytes || record.range_bytes != RANGES_BYTES)
+        return false;
     if (pread(ranges->record, ranges->there, length, sizeof record) != (ssize_t)length) return false;
     for (int i = 0; i < ranges->count; i++)
         if (ranges->there[i] < 0 || ranges->there[i] > range_length(ranges, i)) return false;
@@ -101,11 +135,14 @@ static bool read_record(struct ranges *ranges)
 
 enum status ranges_restart(struct ranges *ranges, struct error *error)
 {
-    const struct record record = {.magic = MAGIC, .bytes = ranges->bytes, .range_bytes = RANGES_BYTES};
+    const struct record record = {.magic = magic_of(ranges), .bytes = ranges->bytes, .range_bytes = RANGES_BYTES};
     const size_t length = (size_t)ranges->count * sizeof(int64_t);
     memset(ranges->there, 0, length);
     memset(ranges->saved, 0, length);
-    if (ftruncate(ranges->record, 0) != 0 || ftruncate(ranges->fd, 0) != 0 || ftruncate(ranges->fd, ranges->bytes) != 0)
+    ranges->unsynced = 0;
+    /* The old record must not come back after the bytes that it counts are gone. */
+    if (ftruncate(ranges->record, 0) != 0 || (ranges->synced && fsync(ranges->record) != 0) ||
+        ftruncate(ranges->fd, 0) != 0 || ftruncate(ranges->fd, ranges->bytes) != 0)
         return error_set_errno(error, "cannot make space for a download");
     enum status status = write_all(ranges->record, &record, sizeof record, 0, error);
     if (status == STATUS_OK) status = write_all(ranges->record, ranges->there, length, sizeof record, error);
@@ -135,6 +172,7 @@ enum status ranges_open(int directory, const char *oid, const char *check, int64
     *out = NULL;
     if (ranges == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a download");
     *ranges = (struct ranges){.directory = directory, .fd = -1, .record = -1, .bytes = bytes};
+    ranges->synced = check[0] == '\0';
     (void)snprintf(ranges->oid, sizeof ranges->oid, "%s", oid);
     (void)snprintf(ranges->record_name, sizeof ranges->record_name, "%s.ranges", ranges->oid);
     if (bytes > (int64_t)RANGES_BYTES * 1000000)
@@ -160,9 +198,7 @@ void ranges_close(struct ranges *ranges)
 {
     struct error ignored;
     if (ranges == NULL) return;
-    for (int i = 0; i < ranges->count && ranges->record >= 0; i++)
-        if (ranges->saved[i] != ranges->there[i] && save(ranges, i, &ignored) != STATUS_OK)
-            break; /* it is fetched again */
+    if (ranges->record >= 0) (void)!save_all(ranges, &ignored); /* what is not in the record is fetched again */
     if (ranges->record >= 0) (void)close(ranges->record);
     if (ranges->fd >= 0) (void)close(ranges->fd); /* and with it the lock */
     digest_free(ranges->digest);
@@ -201,6 +237,8 @@ enum status ranges_write(struct ranges *ranges, int index, const char *bytes, si
     const enum status status = write_all(ranges->fd, bytes, length, first, error);
     if (status != STATUS_OK) return status;
     ranges->there[index] += (int64_t)length;
+    ranges->unsynced += (int64_t)length;
+    if (ranges->synced) return ranges->unsynced >= SYNC_BYTES ? save_all(ranges, error) : STATUS_OK;
     const bool whole = ranges->there[index] == range_length(ranges, index);
     return whole || ranges->there[index] - ranges->saved[index] >= SAVE_BYTES ? save(ranges, index, error) : STATUS_OK;
 }
@@ -237,9 +275,9 @@ enum status ranges_finish(struct ranges *ranges, bool *right, struct error *erro
 {
     const enum status status = digest_matches(ranges->digest, right, error);
     if (status != STATUS_OK || !*right) return status;
-    /* A failed fsync is not repeated, because the success of a second one would say nothing about the first bytes. */
-    if (fsync(ranges->fd) != 0) return error_set_errno(error, "cannot make a download durable");
-    return STATUS_OK;
+    if (fsync(ranges->fd) == 0) return STATUS_OK;
+    ranges->unsound = true;
+    return error_set_errno(error, "cannot make a download durable");
 }
 
 void ranges_discard(struct ranges *ranges)

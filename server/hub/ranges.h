@@ -1,6 +1,8 @@
 /* ranges.h: a file that is downloaded in byte ranges, several at a time; after a crash the download goes on. A record
  * (partial/OID.ranges) counts the bytes of each range that are in the file (partial/OID) and is written after them. The
- * hash finds what a power failure damaged. One process at a time has a file open; one thread at a time uses it. */
+ * hash finds what a power failure damaged. Where there is no hash, nothing would find it: there the bytes are synced
+ * before the record counts them, which is done every 16 MiB and when the file is closed. One process at a time has a
+ * file open; one thread at a time uses it. */
 #ifndef HUB_RANGES_H
 #define HUB_RANGES_H
 
@@ -12,9 +14,9 @@ enum { RANGES_BYTES = 16 << 20 };
 
 struct ranges;
 
-/* Opens the file of blob `oid` of `bytes` bytes in `directory`, which must be `check` (digest.h). *out is NULL
- * (STATUS_OK) while another process has it. The caller owns *out (ranges_close). STATUS_DISK_FULL, STATUS_IO,
- * STATUS_NO_MEMORY. */
+/* Opens the file of blob `oid` of `bytes` bytes in `directory`, which must be `check` (digest.h; "" where there is no
+ * hash). *out is NULL (STATUS_OK) while another process has it. The caller owns *out (ranges_close). STATUS_DISK_FULL,
+ * STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status ranges_open(int directory, const char *oid, const char *check, int64_t bytes,
                                    struct ranges **out, struct error *error);
 void ranges_close(struct ranges *ranges); /* NULL is fine; the downloaded bytes stay */
