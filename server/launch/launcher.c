@@ -2,6 +2,7 @@
 
 #include "base/integer.h"
 #include "launch/estimate.h"
+#include "launch/held_jobs.h"
 #include "launch/slurm.h"
 #include "log/log.h"
 #include "store/demand.h"
@@ -22,12 +23,13 @@ static const double BEAT_SECONDS = 15;
 struct launcher {
     struct launcher_options options;
     struct store_id owner;
-    char label[128];  /* that its workers have */
-    bool waited;      /* it has said that another has its name */
-    bool submitted;   /* since a worker of its had a run */
-    int in_vain;      /* looks in a row at which all that was submitted had gone without a run */
-    int skip;         /* looks that pass without a submission */
-    double looked_at; /* by the database's clock, at the look that the next rescue goes by; 0: none */
+    struct held_jobs *held; /* owned */
+    char label[128];        /* that its workers have */
+    bool waited;            /* it has said that another has its name */
+    bool submitted;         /* since a worker of its had a run */
+    int in_vain;            /* looks in a row at which all that was submitted had gone without a run */
+    int skip;               /* looks that pass without a submission */
+    double looked_at;       /* by the database's clock, at the look that the next rescue goes by; 0: none */
     char unserved[256], refused[sizeof((struct error *)0)->detail]; /* that it has said */
 };
 
@@ -64,6 +66,8 @@ enum status launcher_new(const struct launcher_options *options, struct launcher
     for (size_t i = 0; i < options->template_count && status == STATUS_OK; i++)
         status = check_labels(launcher, &options->templates[i], error);
     if (status == STATUS_OK)
+        status = held_jobs_new(options->templates, options->template_count, &launcher->held, error);
+    if (status == STATUS_OK)
         *out = launcher;
     else
         free(launcher);
@@ -77,6 +81,7 @@ void launcher_free(struct launcher *launcher)
     if (!launcher->options.dry_run && demand_disclaim(launcher->options.place.connection, launcher->options.name,
                                                       &launcher->owner, &error) != STATUS_OK)
         log_warning(LOG_COMPONENT_LAUNCHER, "cannot give its place back: %s", error.detail);
+    held_jobs_free(launcher->held);
     free(launcher);
 }
 
@@ -221,7 +226,7 @@ static enum status serve_group(struct launcher *launcher, struct look *look, con
     }
     while (wanted > 0 && take_job(look, template, memory)) wanted--;
     wanted = smaller(wanted, *space);
-    if (wanted <= 0 || !look->submits) return STATUS_OK;
+    if (wanted <= 0 || !look->submits || held_jobs_wait(launcher->held, template)) return STATUS_OK;
     const enum status status =
         submit(launcher, template, memory, job_seconds(options, json_object_get(group, "seconds")), wanted, error);
     if (status == STATUS_OK) *space -= wanted;
@@ -309,6 +314,16 @@ static enum status rescue(struct launcher *launcher, double time, struct error *
     return status;
 }
 
+/* Held jobs are said and counted at their template. Where no other job is left, count_failures must not count them
+ * again once they are cancelled. */
+static enum status meet_held(struct launcher *launcher, const struct look *look, struct error *error)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < look->count; i++) held += look->jobs[i].held;
+    if (held > 0 && held == look->count) launcher->submitted = false;
+    return held_jobs_look(launcher->held, look->jobs, look->taken, look->count, error);
+}
+
 /* All that was submitted has ended, none had a run, and there are runs: something is wrong with the jobs. */
 static void count_failures(struct launcher *launcher, struct look *look, bool wanted)
 {
@@ -331,15 +346,15 @@ static enum status cancel_spare(const struct launcher *launcher, const struct lo
 {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < look->count && status == STATUS_OK; i++) {
-        if (look->taken[i] || !look->jobs[i].pending) continue;
+        const struct slurm_job *job = &look->jobs[i];
+        if (look->taken[i] || !job->pending) continue;
         if (launcher->options.dry_run) {
-            (void)printf("scancel --state=PENDING %s\n", look->jobs[i].handle);
+            (void)printf("scancel %s%s\n", job->held ? "" : "--state=PENDING ", job->handle);
             continue;
         }
-        status = slurm_cancel_pending(look->jobs[i].handle, error);
-        if (status == STATUS_OK)
-            log_info(LOG_COMPONENT_LAUNCHER, "job %s, which waits to start, is not needed any more",
-                     look->jobs[i].handle);
+        status = slurm_cancel_pending(job, error);
+        if (status == STATUS_OK && !job->held)
+            log_info(LOG_COMPONENT_LAUNCHER, "job %s, which waits to start, is not needed any more", job->handle);
     }
     return status;
 }
@@ -352,6 +367,7 @@ static enum status look_around(struct launcher *launcher, const json_t *demand, 
     struct error refused = {.detail = ""};
     enum status status = meet_workers(launcher, look, json_object_get(demand, "workers"), error);
     for (size_t j = 0; j < look->count; j++) space -= !look->jobs[j].delayed;
+    if (status == STATUS_OK) status = meet_held(launcher, look, error);
     if (status != STATUS_OK) return status;
     count_failures(launcher, look, json_array_size(groups) > 0);
     json_array_foreach(groups, i, group)

@@ -10,8 +10,19 @@
 
 /* States of jobs that run or will run; states of jobs that are ending (COMPLETING, TIMEOUT, PREEMPTED, NODE_FAIL) are
  * not listed. */
-static const char *const waiting_states[] = {"PENDING", "REQUEUED", "CONFIGURING", "REQUEUE_HOLD", NULL};
+static const char *const waiting_states[] = {"PENDING",      "REQUEUED",     "CONFIGURING",
+                                             "REQUEUE_HOLD", "SPECIAL_EXIT", NULL};
 static const char *const working_states[] = {"RUNNING", "SUSPENDED", "RESIZING", "STOPPED", "SIGNALING", NULL};
+/* States and reasons of jobs that wait until a person releases them, or that can never start. */
+static const char *const held_states[] = {"REQUEUE_HOLD", "SPECIAL_EXIT", NULL};
+static const char *const held_reasons[] = {"JobHeldUser",
+                                           "JobHeldAdmin",
+                                           "JobHoldMaxRequeue",
+                                           "launch_failed_requeued_held",
+                                           "job_requeued_in_held_state",
+                                           "BadConstraints",
+                                           "DependencyNeverSatisfied",
+                                           NULL};
 
 static bool is_one_of(const char *const *list, const char *word)
 {
@@ -23,16 +34,19 @@ static bool is_one_of(const char *const *list, const char *word)
 /* Reads "ID|HANDLE|NAME|STATE|REASON"; false for a line that is not about a living job of that name. */
 static bool read_job(const char *line, const char *name, struct slurm_job *out)
 {
-    char full[256], id[24], reason[32] = "";
+    char full[256], id[24];
     const size_t length = strlen(name);
     *out = (struct slurm_job){0};
-    if (sscanf(line, "%23[^|]|%31[^|]|%255[^|]|%19[^|]|%31[^|\n]", id, out->handle, full, out->state, reason) < 4)
+    if (sscanf(line, "%23[^|]|%31[^|]|%255[^|]|%19[^|]|%31[^|\n]", id, out->handle, full, out->state, out->reason) < 4)
         return false;
+    for (char *at = out->reason; *at != '\0'; at++) /* squeue writes some reasons as words, "launch failed" */
+        if (*at == ' ') *at = '_';
     if (strncmp(full, name, length) != 0 ||
         sscanf(full + length, "-%8" SCNx32 "-%" SCNd64, &out->hash, &out->memory_mib) != 2 || out->memory_mib < 0)
         return false;
     out->pending = is_one_of(waiting_states, out->state);
-    out->delayed = out->pending && strcmp(reason, "BeginTime") == 0;
+    out->held = out->pending && (is_one_of(held_states, out->state) || is_one_of(held_reasons, out->reason));
+    out->delayed = out->held || (out->pending && strcmp(out->reason, "BeginTime") == 0);
     if (!out->pending) (void)snprintf(out->id, sizeof out->id, "%s", id);
     return out->pending || is_one_of(working_states, out->state);
 }
@@ -136,11 +150,13 @@ enum status slurm_submit(const struct slurm_submission *submission, char **job, 
     return status;
 }
 
-enum status slurm_cancel_pending(const char *handle, struct error *error)
+enum status slurm_cancel_pending(const struct slurm_job *job, struct error *error)
 {
-    const char *const words[] = {"scancel", "--state=PENDING", handle, NULL};
+    /* The filter spares a job that has started meanwhile, but REQUEUE_HOLD is no PENDING for it. */
+    const char *const waiting[] = {"scancel", "--state=PENDING", job->handle, NULL};
+    const char *const held[] = {"scancel", job->handle, NULL};
     char *text = NULL;
-    const enum status status = command_output(words, NULL, &text, error);
+    const enum status status = command_output(job->held ? held : waiting, NULL, &text, error);
     free(text);
     return status;
 }

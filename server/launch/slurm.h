@@ -13,8 +13,10 @@ struct slurm_job {
     uint32_t hash;   /* of its template */
     int64_t memory_mib;
     bool pending;
-    bool delayed; /* it is back in Slurm's queue and starts minutes from now, so a new job is quicker */
+    bool delayed; /* it is back in Slurm's queue and starts minutes from now, so a new job is quicker; or it is held */
+    bool held;    /* it starts only after a person has released it (held after a failed prolog), or never */
     char state[20];
+    char reason[32]; /* why it waits, in one word: "JobHeldUser", "launch_failed_requeued_held" */
 };
 
 /* Lists the jobs of `name` that wait or run, but not those that are ending. The caller owns *out (free). */
@@ -34,7 +36,8 @@ MUST_CHECK enum status slurm_command(const struct slurm_submission *submission, 
                                      struct error *error);
 /* *job: its number, the caller's (free). */
 MUST_CHECK enum status slurm_submit(const struct slurm_submission *submission, char **job, struct error *error);
-MUST_CHECK enum status slurm_cancel_pending(const char *handle, struct error *error);
+/* Cancels a job that waits; one that has started meanwhile stays, unless it was held. */
+MUST_CHECK enum status slurm_cancel_pending(const struct slurm_job *job, struct error *error);
 /* The job's state ("NODE_FAIL", "OUT_OF_MEMORY"), in `out`: as the controller has it, which forgets a job some minutes
  * after its end, or accounting. "" where neither knows the job. */
 void slurm_end(const char *job, char *out, size_t size);

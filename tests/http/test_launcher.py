@@ -31,9 +31,9 @@ class Lab:
         self.directory, self.log = directory, tmp / "launcher.log"
         directory.mkdir()
         for name, text in PROGRAMS.items():
-            (directory / name).write_text(f"#!/bin/sh\ncd {directory}\n{text}\n")
+            (directory / name).write_text(f'#!/bin/sh\ncd {directory}\necho "{name} $*" >> commands\n{text}\n')
             (directory / name).chmod(0o755)
-        for name, text in {"number": "0\n", "submitted": "", "jobs": "", "ended": ""}.items():
+        for name, text in {"number": "0\n", "submitted": "", "jobs": "", "ended": "", "commands": ""}.items():
             (directory / name).write_text(text)
         self.service = Service(tmp, "--workers", "0", environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
         self.service.environment["PATH"] = f"{directory}:{self.service.environment['PATH']}"
@@ -99,6 +99,18 @@ class Lab:
         (self.directory / file).write_text(f"{job}|OUT_OF_MEMORY\n")
         (self.directory / "jobs").write_text("")
 
+    def commands(self, name):
+        """The command lines of that program."""
+        lines = (self.directory / "commands").read_text().splitlines()
+        return [line for line in lines if line.startswith(f"{name} ")]
+
+    def change_jobs(self, old, new):
+        """What squeue says, once it has `old`; it never reads half a file."""
+        jobs, changed = self.directory / "jobs", self.directory / "jobs.new"
+        self.until(lambda: old in jobs.read_text())
+        changed.write_text(jobs.read_text().replace(old, new))
+        changed.rename(jobs)
+
 
 @pytest.fixture
 def lab(tmp_path):
@@ -163,6 +175,23 @@ case "$*" in *--mem=4096M*) echo "sbatch: error: Memory specification can not be
         lab.looked()
     assert lab.log.read_text().count("cannot submit: ") == 1
     assert "Memory specification can not be satisfied" in lab.log.read_text()
+
+
+@pytest.mark.parametrize("held", ["PENDING|launch failed requeued held", "REQUEUE_HOLD|None"])
+def test_a_job_that_slurm_holds_is_cancelled_and_its_run_gets_another(lab, held):
+    """As after a failed prolog. The stand-in goes on listing the job."""
+    lab.post()
+    with lab.launcher("--most-jobs", "1"):
+        lab.submitted(1)
+        lab.change_jobs("|RUNNING|None", f"|{held}")
+        lab.submitted(2)
+    assert set(lab.commands("scancel")) == {"scancel 1"}  # without --state=PENDING, which REQUEUE_HOLD is not
+    between = (lab.directory / "commands").read_text().split("\nsbatch ")[1]
+    assert between.count("\nscancel 1") == 2  # at the look that found it, and at the one that passed
+    log, state = lab.log.read_text(), held.replace(" ", "_").replace("|", ", ")
+    assert log.count("Slurm holds job 1 ") == 1 and f"Slurm holds job 1 ({state}), so no worker comes of it" in log
+    assert "the template of held jobs gets new ones after 1 look\n" in log
+    assert "ended without taking a run" not in log and "not needed any more" not in log
 
 
 def test_a_run_that_needs_more_than_the_usual_job_has_gets_it_by_its_plan(lab):
