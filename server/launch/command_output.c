@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-enum { DEADLINE_MS = 60000, ERRORS_BYTES = 4096 };
+enum { DEADLINE_MS = 1000 * COMMAND_OUTPUT_SECONDS, ERRORS_BYTES = 4096 };
 
 /* The output of one descriptor. */
 struct stream {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-enum { COMMAND_OUTPUT_BYTES = 1 << 20 };
+enum { COMMAND_OUTPUT_BYTES = 1 << 20, COMMAND_OUTPUT_SECONDS = 60 };
 
 /* Runs words[0], which is searched in PATH, with `input` (NULL: none; at most 32 KiB) as its standard input. *out: its
  * standard output, owned by the caller (free). STATUS_UNAVAILABLE, with its standard error in the detail, when it

@@ -1,6 +1,7 @@
 #include "launch/launcher.h"
 
 #include "base/integer.h"
+#include "launch/command_output.h"
 #include "launch/estimate.h"
 #include "launch/held_jobs.h"
 #include "launch/slurm.h"
@@ -40,6 +41,7 @@ struct look {
     size_t count;
     int64_t busy;
     bool submits; /* false while jobs end without taking a run */
+    bool ours;    /* false once another launcher has its name: then the look ends */
 };
 
 /* A label that a worker did not get would leave runs without one that may take them. */
@@ -83,6 +85,29 @@ void launcher_free(struct launcher *launcher)
         log_warning(LOG_COMPONENT_LAUNCHER, "cannot give its place back: %s", error.detail);
     held_jobs_free(launcher->held);
     free(launcher);
+}
+
+/* ---- one of those with a name submits ---- */
+
+/* The most that a run may have of a job; 0: no bound. */
+static int64_t most_bytes(const struct launcher_options *options)
+{
+    return (options->most_memory_mib > options->memory_mib ? options->most_memory_mib : options->memory_mib) * MIB;
+}
+
+/* Whether this one submits under its name, and for longer than usual for a command that takes `ahead_seconds`. */
+static enum status claim(struct launcher *launcher, double ahead_seconds, bool *ours, struct error *error)
+{
+    const struct launcher_options *options = &launcher->options;
+    const double seconds = 3 * (double)options->interval_seconds + 10;
+    *ours = true;
+    if (options->dry_run) return STATUS_OK;
+    const enum status status = demand_claim(options->place.connection, options->name, &launcher->owner, seconds,
+                                            ahead_seconds, most_bytes(options), ours, error);
+    if (status == STATUS_OK && !*ours && !launcher->waited)
+        log_info(LOG_COMPONENT_LAUNCHER, "waits: another launcher called \"%s\" submits workers", options->name);
+    launcher->waited = status == STATUS_OK && !*ours;
+    return status;
 }
 
 /* ---- submitting ---- */
@@ -210,8 +235,20 @@ static void note_refused(struct launcher *launcher, const char *detail)
     (void)snprintf(launcher->refused, sizeof launcher->refused, "%s", detail);
 }
 
+/* Slurm may have taken minutes to answer this far, so that another launcher has its name; and sbatch may take one. */
+static enum status submit_as_owner(struct launcher *launcher, struct look *look, const struct template *template,
+                                   int64_t memory_mib, int64_t seconds, int64_t *count, struct error *refused,
+                                   struct error *error)
+{
+    const enum status status = claim(launcher, COMMAND_OUTPUT_SECONDS, &look->ours, error);
+    if (status != STATUS_OK || !look->ours) return status;
+    if (submit(launcher, template, memory_mib, seconds, *count, refused) != STATUS_OK) *count = 0;
+    return claim(launcher, 0, &look->ours, error);
+}
+
+/* What Slurm does not take is told in *refused. */
 static enum status serve_group(struct launcher *launcher, struct look *look, const json_t *group, int64_t *space,
-                               struct error *error)
+                               struct error *refused, struct error *error)
 {
     const struct launcher_options *options = &launcher->options;
     const char *device = json_string_value(json_object_get(group, "device"));
@@ -227,9 +264,9 @@ static enum status serve_group(struct launcher *launcher, struct look *look, con
     while (wanted > 0 && take_job(look, template, memory)) wanted--;
     wanted = smaller(wanted, *space);
     if (wanted <= 0 || !look->submits || held_jobs_wait(launcher->held, template)) return STATUS_OK;
-    const enum status status =
-        submit(launcher, template, memory, job_seconds(options, json_object_get(group, "seconds")), wanted, error);
-    if (status == STATUS_OK) *space -= wanted;
+    const int64_t seconds = job_seconds(options, json_object_get(group, "seconds"));
+    const enum status status = submit_as_owner(launcher, look, template, memory, seconds, &wanted, refused, error);
+    *space -= wanted;
     return status;
 }
 
@@ -238,12 +275,6 @@ static bool has_job(const struct look *look, const char *id)
     for (size_t i = 0; i < look->count; i++)
         if (strcmp(look->jobs[i].id, id) == 0) return true;
     return false;
-}
-
-/* The most that a run may have of a job; 0: no bound. */
-static int64_t most_bytes(const struct launcher_options *options)
-{
-    return (options->most_memory_mib > options->memory_mib ? options->most_memory_mib : options->memory_mib) * MIB;
 }
 
 static enum status note_out_of_memory(const struct launcher *launcher, const char *job, struct error *error)
@@ -261,11 +292,11 @@ static enum status note_out_of_memory(const struct launcher *launcher, const cha
 
 /* A job that is no longer in the list. What Slurm killed for its memory says so at once; of anything else it is the
  * worker's silence that tells that the job is not just ending in order. */
-static enum status meet_gone(const struct launcher *launcher, const char *job, double silent, struct error *error)
+static enum status meet_gone(const struct launcher *launcher, const struct slurm_end *gone, double silent,
+                             struct error *error)
 {
-    char end[32];
+    const char *job = gone->job, *end = gone->state;
     int released = 0;
-    slurm_end(job, end, sizeof end);
     if (strcmp(end, "OUT_OF_MEMORY") == 0) return note_out_of_memory(launcher, job, error);
     if (silent < SILENT_SECONDS) return STATUS_OK;
     const enum status status =
@@ -283,17 +314,25 @@ static enum status meet_workers(struct launcher *launcher, struct look *look, co
     size_t i;
     const json_t *worker;
     enum status status = STATUS_OK;
+    struct slurm_end *ends = calloc(json_array_size(workers) + 1, sizeof *ends);
+    if (ends == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for workers");
     json_array_foreach(workers, i, worker)
     {
         const char *job = json_string_value(json_object_get(worker, "job"));
         const bool busy = json_is_true(json_object_get(worker, "busy"));
-        const double silent = json_number_value(json_object_get(worker, "silent"));
         for (size_t j = 0; j < look->count && busy; j++)
             look->taken[j] = look->taken[j] || strcmp(look->jobs[j].id, job) == 0;
         look->busy += busy;
-        if (has_job(look, job) || launcher->options.dry_run) continue;
-        if ((status = meet_gone(launcher, job, silent, error)) != STATUS_OK) return status;
+        if (!has_job(look, job) && !launcher->options.dry_run) ends[i].job = job;
     }
+    slurm_ends(ends, json_array_size(workers));
+    json_array_foreach(workers, i, worker)
+    {
+        const double silent = json_number_value(json_object_get(worker, "silent"));
+        if (ends[i].job == NULL) continue;
+        if ((status = meet_gone(launcher, &ends[i], silent, error)) != STATUS_OK) break;
+    }
+    free(ends);
     return status;
 }
 
@@ -372,45 +411,31 @@ static enum status look_around(struct launcher *launcher, const json_t *demand, 
     count_failures(launcher, look, json_array_size(groups) > 0);
     json_array_foreach(groups, i, group)
     {
-        if (serve_group(launcher, look, group, &space, error) != STATUS_OK) refused = *error;
+        status = serve_group(launcher, look, group, &space, &refused, error);
+        if (status != STATUS_OK || !look->ours) return status;
     }
     note_refused(launcher, refused.detail);
     return cancel_spare(launcher, look, error);
-}
-
-/* Whether this one submits under its name. */
-static enum status claim(struct launcher *launcher, bool *ours, struct error *error)
-{
-    const struct launcher_options *options = &launcher->options;
-    const double seconds = 3 * (double)options->interval_seconds + 10;
-    *ours = true;
-    if (options->dry_run) return STATUS_OK;
-    const enum status status = demand_claim(options->place.connection, options->name, &launcher->owner, seconds,
-                                            most_bytes(options), ours, error);
-    if (status == STATUS_OK && !*ours && !launcher->waited)
-        log_info(LOG_COMPONENT_LAUNCHER, "waits: another launcher called \"%s\" submits workers", options->name);
-    launcher->waited = status == STATUS_OK && !*ours;
-    return status;
 }
 
 enum status launcher_look(struct launcher *launcher, struct error *error)
 {
     struct look look = {0};
     json_t *demand = NULL;
-    bool ours;
     int planned = 0;
-    enum status status = claim(launcher, &ours, error);
-    if (status != STATUS_OK || !ours) return status;
+    enum status status = claim(launcher, 0, &look.ours, error);
+    if (status != STATUS_OK || !look.ours) return status;
     if (!launcher->options.dry_run)
         status = estimate_some(&launcher->options.place, launcher->options.templates, launcher->options.template_count,
                                &planned, error);
     if (status == STATUS_OK) status = demand_read(launcher->options.place.connection, launcher->label, &demand, error);
     /* Behind the queue: a job that appears meanwhile is seen, one that is not yet counted is not submitted twice. */
     if (status == STATUS_OK) status = slurm_jobs(launcher->options.name, &look.jobs, &look.count, error);
+    if (status == STATUS_OK) status = claim(launcher, 0, &look.ours, error);
     if (status == STATUS_OK && (look.taken = calloc(look.count + 1, sizeof *look.taken)) == NULL)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for jobs");
     if (status == STATUS_OK) status = rescue(launcher, json_number_value(json_object_get(demand, "time")), error);
-    if (status == STATUS_OK) status = look_around(launcher, demand, &look, error);
+    if (status == STATUS_OK && look.ours) status = look_around(launcher, demand, &look, error);
     if (status != STATUS_OK) launcher->looked_at = 0; /* the database may be away; workers need time after it */
     json_decref(demand);
     free(look.jobs);

@@ -161,24 +161,55 @@ enum status slurm_cancel_pending(const struct slurm_job *job, struct error *erro
     return status;
 }
 
-/* What a program says on the line of the job, "JOB|STATE": accounting has more lines for its steps. */
-static void find_state(const char *const *words, const char *job, char *out, size_t size)
+/* Jobs that one command asks for, and the bytes of their ids with a comma each. */
+enum { PART_MOST = 200, ID_MOST = 20, IDS_BYTES = PART_MOST * (ID_MOST + 1) + 1 };
+
+/* One word that is no id would make squeue refuse the others. */
+static bool is_id(const char *job)
+{
+    const size_t length = strlen(job);
+    return length > 0 && length <= ID_MOST && strspn(job, "0123456789") == length;
+}
+
+/* Writes "1,2,3", the next jobs from *at on of which nothing is known; "" when there are no more. */
+static void list_unknown(const struct slurm_end *ends, size_t count, size_t *at, char out[IDS_BYTES])
+{
+    size_t length = 0;
+    out[0] = '\0';
+    for (int listed = 0; *at < count && listed < PART_MOST; ++*at) {
+        if (ends[*at].job == NULL || ends[*at].state[0] != '\0' || !is_id(ends[*at].job)) continue;
+        length += (size_t)snprintf(out + length, IDS_BYTES - length, "%s%s", listed > 0 ? "," : "", ends[*at].job);
+        listed++;
+    }
+}
+
+/* What a program says on the lines of the jobs, "JOB|STATE": accounting has more lines for their steps. */
+static void find_states(const char *const *words, struct slurm_end *ends, size_t count)
 {
     struct error ignored;
     char *text = NULL, *kept = NULL;
-    const size_t length = strlen(job);
-    out[0] = '\0';
     if (command_output(words, NULL, &text, &ignored) != STATUS_OK) return;
-    for (const char *line = strtok_r(text, "\n", &kept); line != NULL; line = strtok_r(NULL, "\n", &kept))
-        if (strncmp(line, job, length) == 0 && line[length] == '|') (void)snprintf(out, size, "%s", line + length + 1);
+    for (char *line = strtok_r(text, "\n", &kept); line != NULL; line = strtok_r(NULL, "\n", &kept)) {
+        const size_t length = strcspn(line, "|");
+        if (line[length] == '\0') continue;
+        line[length] = '\0';
+        for (size_t i = 0; i < count; i++)
+            if (ends[i].job != NULL && strcmp(ends[i].job, line) == 0)
+                (void)snprintf(ends[i].state, sizeof ends[i].state, "%s", line + length + 1);
+    }
     free(text);
 }
 
-void slurm_end(const char *job, char *out, size_t size)
+void slurm_ends(struct slurm_end *ends, size_t count)
 {
-    const char *const controller[] = {"squeue", "--noheader", "--states=all", "--format=%A|%T", "--jobs", job, NULL};
+    char ids[IDS_BYTES];
+    const char *const controller[] = {"squeue", "--noheader", "--states=all", "--format=%A|%T", "--jobs", ids, NULL};
     const char *const accounting[] = {
-        "sacct", "--noheader", "--parsable2", "--jobs", job, "--allocations", "--format=JobIDRaw,State", NULL};
-    find_state(controller, job, out, size);
-    if (out[0] == '\0') find_state(accounting, job, out, size);
+        "sacct", "--noheader", "--parsable2", "--jobs", ids, "--allocations", "--format=JobIDRaw,State", NULL};
+    const char *const *const programs[] = {controller, accounting};
+    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+        size_t at = 0;
+        for (list_unknown(ends, count, &at, ids); ids[0] != '\0'; list_unknown(ends, count, &at, ids))
+            find_states(programs[i], ends, count);
+    }
 }

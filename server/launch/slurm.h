@@ -38,8 +38,14 @@ MUST_CHECK enum status slurm_command(const struct slurm_submission *submission, 
 MUST_CHECK enum status slurm_submit(const struct slurm_submission *submission, char **job, struct error *error);
 /* Cancels a job that waits; one that has started meanwhile stays, unless it was held. */
 MUST_CHECK enum status slurm_cancel_pending(const struct slurm_job *job, struct error *error);
-/* The job's state ("NODE_FAIL", "OUT_OF_MEMORY"), in `out`: as the controller has it, which forgets a job some minutes
- * after its end, or accounting. "" where neither knows the job. */
-void slurm_end(const char *job, char *out, size_t size);
+
+struct slurm_end {
+    const char *job; /* lent: its number; NULL: not asked for */
+    char state[32];  /* "NODE_FAIL", "OUT_OF_MEMORY"; "": not known */
+};
+
+/* Fills in the states that are "": as the controller has them, which forgets a job some minutes after its end, or
+ * accounting. Each is asked for 200 jobs at a time, because a command may take a minute. */
+void slurm_ends(struct slurm_end *ends, size_t count);
 
 #endif

@@ -8,16 +8,18 @@
 enum { GONE_MOST = 64, MIB = 1 << 20 };
 
 enum status demand_claim(struct connection *connection, const char *name, const struct store_id *owner, double seconds,
-                         int64_t memory_bytes, bool *ours, struct error *error)
+                         double ahead_seconds, int64_t memory_bytes, bool *ours, struct error *error)
 {
     int64_t affected = 0;
     const enum status status = connection_execute(
         connection,
-        "insert into launchers (name, owner, memory_bytes) values ($1, $2, nullif($4::bigint, 0))"
+        "insert into launchers (name, owner, memory_bytes, seen_at) values ($1, $2, nullif($4::bigint, 0),"
+        " clock_timestamp() + $5 * interval '1 second')"
         " on conflict (name) do update set owner = $2, memory_bytes = excluded.memory_bytes,"
-        " seen_at = clock_timestamp() where launchers.owner = $2"
+        " seen_at = excluded.seen_at where launchers.owner = $2"
         " or launchers.seen_at < clock_timestamp() - $3 * interval '1 second'",
-        VALUES(value_text(name), value_text(owner->text), value_double(seconds), value_integer(memory_bytes)),
+        VALUES(value_text(name), value_text(owner->text), value_double(seconds), value_integer(memory_bytes),
+               value_double(ahead_seconds)),
         &affected, error);
     *ours = status == STATUS_OK && affected == 1;
     return status;

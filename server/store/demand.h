@@ -4,10 +4,12 @@
 
 #include "store/store.h"
 
-/* Claims the right to submit workers under `name` for `seconds`, or renews it. *ours is false while another owner has
- * it. `memory_bytes`: the most that a run may get of a worker submitted so; 0: not bounded. */
+/* Claims the right to submit workers under `name`, or renews it. *ours is false while another owner has it: for
+ * `ahead_seconds` after its last claim, as that claim gave them, and then for `seconds`, as this one gives them.
+ * `memory_bytes`: the most that a run may get of a worker submitted so; 0: not bounded. */
 MUST_CHECK enum status demand_claim(struct connection *connection, const char *name, const struct store_id *owner,
-                                    double seconds, int64_t memory_bytes, bool *ours, struct error *error);
+                                    double seconds, double ahead_seconds, int64_t memory_bytes, bool *ours,
+                                    struct error *error);
 MUST_CHECK enum status demand_disclaim(struct connection *connection, const char *name, const struct store_id *owner,
                                        struct error *error);
 

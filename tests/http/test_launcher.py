@@ -11,16 +11,20 @@ from service import BINARY, Service
 
 EVALUATION = {"checkpoint": "t/c0", "dataset": "rows", "sequence_length": None}
 
-# A job runs as soon as it is submitted; `jobs`, `ended` and `accounted` are what the programs answer.
+# A job runs as soon as it is submitted; `jobs`, `ended` and `accounted` are what the programs answer, once there is no
+# file `hold-...`.
 PROGRAMS = {
     "sbatch": """cat > /dev/null
+while [ -e hold-sbatch ]; do sleep 0.02; done
 number=$(($(cat number) + 1))
 echo $number > number
 for word; do case $word in --job-name=*) name=${word#--job-name=};; esac; done
 echo "$number $*" >> submitted
 echo "$number|$number|$name|RUNNING|None" >> jobs
 echo $number""",
-    "squeue": 'case "$*" in *--states=all*) exec cat ended;; *) exec cat jobs;; esac',
+    "squeue": """case "$*" in *--states=all*) file=ended;; *) file=jobs;; esac
+while [ -e hold-$file ]; do sleep 0.02; done
+exec cat $file""",
     "sacct": "exec cat accounted",  # which fails without the file, as sacct does without accounting
     "scancel": "exit 0",
 }
@@ -48,8 +52,9 @@ class Lab:
 
     @contextlib.contextmanager
     def launcher(self, *options):
+        interval = [] if "--interval" in options else ["--interval", "1"]
         with open(self.log, "ab") as log:
-            process = subprocess.Popen([*self.words("launcher", "slurm"), "--interval", "1", *options],
+            process = subprocess.Popen([*self.words("launcher", "slurm"), *interval, *options],
                                        env=self.service.environment, stderr=log)
         try:
             yield
@@ -83,9 +88,8 @@ class Lab:
 
     def looked(self, times=2):
         """Until the launcher has looked so often again."""
-        for _ in range(times):
-            seen = self.sql("select seen_at from launchers")
-            self.until(lambda: self.sql("select seen_at from launchers") != seen)
+        looks = len(self.commands("squeue --me"))
+        self.until(lambda: len(self.commands("squeue --me")) >= looks + times)
 
     def sql(self, text):
         done = subprocess.run(["psql", "-XAtq", "-d", self.url, "-c", text], capture_output=True, text=True)
@@ -103,6 +107,14 @@ class Lab:
         """The command lines of that program."""
         lines = (self.directory / "commands").read_text().splitlines()
         return [line for line in lines if line.startswith(f"{name} ")]
+
+    def lose_workers(self, *jobs):
+        """Workers that had no run and are killed; squeue does not list their jobs."""
+        workers = [self.worker(job, 600) for job in jobs]
+        self.until(lambda: self.sql("select count(*) from workers") == str(len(jobs)))
+        for worker in workers:
+            worker.kill()
+            worker.wait()
 
     def change_jobs(self, old, new):
         """What squeue says, once it has `old`; it never reads half a file."""
@@ -161,6 +173,53 @@ def test_a_job_that_ended_otherwise_is_given_the_time_to_end(lab):
             lab.until(lambda: "job 1 is gone, NODE_FAIL: 1 run back in the queue" in lab.log.read_text())
             lab.submitted(2)
     assert lab.sql(f"select state, memory_wanted, expiries from runs where id = '{run}'") == "queued||1"
+
+
+def test_all_jobs_that_are_gone_are_asked_for_at_once(lab):
+    lab.lose_workers(7, 8, 9)
+    lab.sql("update workers set seen_at = seen_at - interval '1 minute'")
+    (lab.directory / "ended").write_text("7|NODE_FAIL\n")
+    (lab.directory / "accounted").write_text("8|COMPLETED\n9|OUT_OF_MEMORY\n")
+    with lab.launcher():
+        lab.until(lambda: lab.sql("select count(*) from workers") == "0")
+        lab.looked()
+    controller = [line.split(" ")[-1] for line in lab.commands("squeue") if "--states=all" in line]
+    accounting = [line.split(" ")[4] for line in lab.commands("sacct")]
+    assert [sorted(ids.split(",")) for ids in controller] == [["7", "8", "9"]]
+    assert [sorted(ids.split(",")) for ids in accounting] == [["8", "9"]]
+    log = lab.log.read_text()
+    assert "job 7 is gone, NODE_FAIL" in log and "job 8 is gone, COMPLETED" in log
+    assert "job 9 was killed, out of memory" in log
+
+
+def test_a_launcher_that_lost_its_name_during_a_look_submits_nothing(lab):
+    """As while Slurm is slow: it answers here when the test lets it."""
+    lab.lose_workers(7)
+    lab.post()
+    for file in ("jobs", "ended"):
+        (lab.directory / f"hold-{file}").touch()
+    with lab.launcher():
+        lab.until(lambda: len(lab.commands("squeue")) == 1)
+        seen = lab.sql("select seen_at from launchers")
+        (lab.directory / "hold-jobs").unlink()
+        lab.until(lambda: len(lab.commands("squeue")) == 2)
+        assert lab.sql("select seen_at from launchers") != seen  # it claims its name again behind the list
+        lab.sql("update launchers set owner = 'another', seen_at = clock_timestamp() + interval '1 hour'")
+        (lab.directory / "hold-ended").unlink()
+        lab.until(lambda: "waits: another launcher" in lab.log.read_text())
+    assert lab.commands("sbatch") == []
+
+
+def test_a_launcher_has_its_name_for_as_long_as_a_submission_may_take(lab):
+    (lab.directory / "hold-sbatch").touch()
+    start = lab.sql("select clock_timestamp()")
+    lab.post()
+    with lab.launcher("--interval", "600"):
+        lab.until(lambda: lab.commands("sbatch"))
+        assert lab.sql(f"select seen_at >= timestamptz '{start}' + interval '1 minute' from launchers") == "t"
+        (lab.directory / "hold-sbatch").unlink()
+        lab.until(lambda: lab.sql("select seen_at < clock_timestamp() + interval '5 seconds' and seen_at <"
+                                  f" timestamptz '{start}' + interval '1 minute' from launchers") == "t")
 
 
 def test_what_slurm_refuses_keeps_no_other_run_waiting(lab):

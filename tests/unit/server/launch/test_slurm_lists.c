@@ -119,11 +119,52 @@ static void test_a_held_job_is_cancelled_whatever_its_state_is_called(void **sta
     free(calls);
 }
 
+static void test_the_ends_of_many_jobs_are_asked_for_in_few_commands(void **state)
+{
+    enum { JOBS = 401, ALL = JOBS + 2, KNOWN = 250, NOBODY_KNOWS = 400 };
+    struct slurm_end *ends = calloc(ALL, sizeof *ends);
+    char(*ids)[8] = calloc(JOBS, sizeof *ids);
+    int squeue = 0, sacct = 0;
+    (void)state;
+    assert_non_null(ends);
+    assert_non_null(ids);
+    for (int i = 0; i < JOBS; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "%d", i + 1);
+        ends[i].job = ids[i];
+    }
+    ends[JOBS].job = "what"; /* the last is NULL */
+    put("calls", "", 0600);
+    put_program("squeue", "for ids; do :; done\n"
+                          "echo \"$ids\" | tr , '\\n' | awk '$1 <= 250 {print $1 \"|COMPLETED\"}'");
+    put_program("sacct", "echo \"$4\" | tr , '\\n' |"
+                         " awk '$1 != 400 {print $1 \"|NODE_FAIL\"; print $1 \".batch|CANCELLED\"}'");
+    slurm_ends(ends, ALL);
+    for (int i = 0; i < JOBS; i++) {
+        const char *known = i < KNOWN ? "COMPLETED" : "NODE_FAIL";
+        assert_string_equal(ends[i].state, i + 1 == NOBODY_KNOWS ? "" : known);
+    }
+    assert_string_equal(ends[JOBS].state, "");
+    char *calls = read_calls(), *kept = NULL;
+    assert_null(strstr(calls, "what"));
+    assert_non_null(strstr(calls, "--jobs 1,2,3,"));
+    assert_non_null(strstr(calls, "--jobs 251,252,"));
+    for (const char *line = strtok_r(calls, "\n", &kept); line != NULL; line = strtok_r(NULL, "\n", &kept)) {
+        squeue += strncmp(line, "squeue ", 7) == 0;
+        sacct += strncmp(line, "sacct ", 6) == 0;
+    }
+    assert_int_equal(squeue, 3); /* 200, 200 and 1 */
+    assert_int_equal(sacct, 1);  /* the 151 that squeue does not know */
+    free(calls);
+    free(ids);
+    free(ends);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_slurm_holds_is_told_from_what_waits),
         cmocka_unit_test(test_a_held_job_is_cancelled_whatever_its_state_is_called),
+        cmocka_unit_test(test_the_ends_of_many_jobs_are_asked_for_in_few_commands),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

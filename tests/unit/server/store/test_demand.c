@@ -208,6 +208,31 @@ static void test_a_plan_says_what_a_group_of_runs_needs(void **state)
     for (int i = 0; i < 2; i++) forget(connection, &runs[i]);
 }
 
+static bool claims(struct connection *connection, const char *owner, double ahead_seconds)
+{
+    struct error error;
+    struct store_id id = {""};
+    bool ours = false;
+    (void)snprintf(id.text, sizeof id.text, "%s", owner);
+    OK(demand_claim(connection, "lab", &id, 0, ahead_seconds, 0, &ours, &error));
+    return ours;
+}
+
+/* An owner that has not said so for 0 seconds has lost its name here, but for what it claimed ahead. */
+static void test_a_name_is_its_owners_for_as_long_as_it_was_claimed_ahead(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    const struct store_id second = {"second"};
+    assert_true(claims(connection, "first", 3600));
+    assert_false(claims(connection, "second", 0));
+    assert_true(claims(connection, "first", 0)); /* which gives back what was claimed ahead */
+    assert_true(claims(connection, "second", 0));
+    assert_true(claims(connection, "second", 3600)); /* a claim renewed so, too */
+    assert_false(claims(connection, "first", 0));
+    OK(demand_disclaim(connection, "lab", &second, &error));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_what_was_rescued_meanwhile_is_found),
         cmocka_unit_test(test_a_run_that_was_to_be_cancelled_is),
         cmocka_unit_test(test_a_plan_says_what_a_group_of_runs_needs),
+        cmocka_unit_test(test_a_name_is_its_owners_for_as_long_as_it_was_claimed_ahead),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
