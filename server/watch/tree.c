@@ -1,5 +1,6 @@
 #include "watch/tree.h"
 
+#include "base/clock.h"
 #include "inputs/roots.h"
 #include "store/checkpoints.h"
 #include "watch/bucket_scan.h"
@@ -13,7 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { SHOWN = 20, SAFETY_FACTOR = 12, LIST_SECONDS = 15, LIST_TRIES = 2 };
+enum { SHOWN = 20, SAFETY_FACTOR = 12, LIST_SECONDS = 15, LIST_TRIES = 2, BACKOFF_MOST = 16, FAILURES_MOST = 16 };
 #define LEAST_SECONDS 0.25 /* least time between two looks, however many notices come */
 
 enum candidate_state { CANDIDATE_PENDING, CANDIDATE_REGISTERED, CANDIDATE_FAILED };
@@ -37,6 +38,7 @@ struct tree {
     struct candidate *candidates; /* owned */
     size_t count, capacity, hint;
     bool of_bucket;
+    int failures;   /* consecutive looks at a bucket that did not answer, up to FAILURES_MOST */
     json_t *listed; /* owned: for a bucket, the result of the last look (bucket_scan_register) */
     bool known;     /* the registered checkpoints were read from the database */
     /* State of the current scan. */
@@ -129,6 +131,13 @@ static void listen_at(void *context, const char *path)
     const uint32_t events =
         IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_CLOSE_WRITE | IN_DELETE | IN_DELETE_SELF | IN_ONLYDIR;
     if (!tree->polling && inotify_add_watch(tree->notices, path, events) < 0) tree->polling = true;
+}
+
+/* A descriptor that tells nothing is not kept: the server has only so many. */
+static void stop_listening(struct tree *tree)
+{
+    if (tree->notices >= 0) (void)close(tree->notices);
+    tree->notices = -1;
 }
 
 /* ---- candidates ---- */
@@ -249,6 +258,15 @@ static double rest(const struct tree *tree)
                                                  : SAFETY_FACTOR * tree->options.poll_seconds;
 }
 
+/* A bucket that does not answer is listed less and less often: each look may take half a minute, for which all other
+ * trees wait. */
+static double bucket_rest(const struct tree *tree)
+{
+    const bool soon = json_array_size(json_object_get(tree->listed, "pending")) > 0;
+    const double usual = SAFETY_FACTOR * tree->options.poll_seconds, first = soon ? tree->options.poll_seconds : usual;
+    return tree->failures == 0 ? first : fmin(ldexp(first, tree->failures - 1), BACKOFF_MOST * usual);
+}
+
 /* A refusal of the server, or its absence, is shown in the state. */
 static enum status look_at_bucket(struct tree *tree, double now, struct error *error)
 {
@@ -269,6 +287,7 @@ static enum status look_at_bucket(struct tree *tree, double now, struct error *e
     const enum status looked = bucket_scan_look(&request, &found, &cause);
     (void)snprintf(tree->top, sizeof tree->top, "%s", looked == STATUS_OK ? tree->path : "");
     if (looked != STATUS_OK) (void)snprintf(tree->trouble, sizeof tree->trouble, "%.230s", cause.detail);
+    tree->failures = looked == STATUS_OK ? 0 : tree->failures < FAILURES_MOST ? tree->failures + 1 : FAILURES_MOST;
     enum status status =
         looked == STATUS_OK ? bucket_scan_register(tree->connection, &request, found, &listed, error) : STATUS_OK;
     bucket_scan_free(found);
@@ -279,8 +298,7 @@ static enum status look_at_bucket(struct tree *tree, double now, struct error *e
         json_decref(tree->listed);
         tree->listed = listed;
     }
-    const bool soon = json_array_size(json_object_get(tree->listed, "pending")) > 0;
-    tree->due = now + (status != STATUS_OK ? 1 : soon ? 1 : SAFETY_FACTOR) * tree->options.poll_seconds;
+    tree->due = now + (status == STATUS_OK ? bucket_rest(tree) : tree->options.poll_seconds);
     return status;
 }
 
@@ -300,6 +318,7 @@ static enum status look_at_files(struct tree *tree, double now, struct error *er
         if (status == STATUS_OK) status = scan_walk(tree->options.roots, tree->top, &visitor, error);
         if (status == STATUS_OK) forget_gone(tree);
     }
+    if (tree->polling) stop_listening(tree);
     tree->due = now + (status == STATUS_OK ? rest(tree) : 1);
     return status;
 }
@@ -307,12 +326,16 @@ static enum status look_at_files(struct tree *tree, double now, struct error *er
 enum status tree_look(struct tree *tree, struct connection *connection, double now, int64_t *registered,
                       struct error *error)
 {
+    const double began = clock_seconds();
     tree->connection = connection;
     tree->now = now;
     tree->registered = 0;
     tree->touched = false;
     tree->trouble[0] = '\0';
     const enum status status = tree->of_bucket ? look_at_bucket(tree, now, error) : look_at_files(tree, now, error);
+    const double took = clock_seconds() - began;
+    tree->now += took;
+    tree->due += took;
     *registered += tree->registered;
     return status;
 }

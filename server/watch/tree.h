@@ -5,7 +5,8 @@
  * The kernel tells when something below it happens (inotify); that is a hint about when to look and never about what is
  * there. On file systems where others write (NFS, Lustre, ...) it tells nothing, and where its watches are used up it
  * cannot: the tree is then looked at every few seconds. A bucket is listed now and then; what is complete there is told
- * by the names of shards and the times of objects. */
+ * by the names of shards and the times of objects. While a bucket does not answer, the time between two looks doubles,
+ * up to 16 times the usual one. */
 #ifndef WATCH_TREE_H
 #define WATCH_TREE_H
 
@@ -36,11 +37,11 @@ const char *tree_path(const struct tree *tree);
 int tree_descriptor(const struct tree *tree);
 void tree_touched(struct tree *tree);
 
-/* The time of the next look on the caller's clock (seconds, monotonic). */
+/* The time of the next look on the caller's clock (seconds, monotonic), reckoned from the end of the last one. */
 double tree_due(const struct tree *tree);
-/* Makes a look: registers the checkpoints that are ready, and adds their number to *registered. STATUS_UNAVAILABLE and
- * STATUS_NO_MEMORY leave everything for the next look; other failures (the directory is gone) are shown in the
- * state. */
+/* Makes a look, which begins at `now`: registers the checkpoints that are ready, and adds their number to *registered.
+ * STATUS_UNAVAILABLE and STATUS_NO_MEMORY leave everything for the next look; other failures (the directory is gone)
+ * are shown in the state. */
 MUST_CHECK enum status tree_look(struct tree *tree, struct connection *connection, double now, int64_t *registered,
                                  struct error *error);
 

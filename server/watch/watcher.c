@@ -10,6 +10,7 @@
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -17,7 +18,10 @@
 
 /* The list of watched directories and the needs of standing sweeps are read once a second in any case, because a
  * notification may get lost. */
-enum { TICK_MILLISECONDS = 1000, TREES_MOST = 256 };
+enum { TICK_MILLISECONDS = 1000 };
+/* So many directories have a descriptor for the kernel's notices; the others are polled. The server needs descriptors
+ * for its clients, too. */
+enum { NOTICES_MOST = 256 };
 #define LEAST_SECONDS 0.2 /* least time between two turns, however many notifications come */
 
 struct slot {
@@ -33,8 +37,9 @@ struct watcher {
     int stop;               /* eventfd */
     struct monitor monitor; /* ends a request that is under way when the watcher stops */
     pthread_t thread;
-    struct slot slots[TREES_MOST];
-    size_t count;
+    struct slot *slots; /* owned */
+    size_t count, capacity;
+    struct pollfd files[NOTICES_MOST + 2];
 };
 
 static enum status check_stop(void *owner, struct error *error)
@@ -54,6 +59,28 @@ static void slot_reset(struct slot *slot)
     *slot = (struct slot){0};
 }
 
+static bool has_notices(const struct slot *slot)
+{
+    return tree_descriptor(slot->tree) >= 0;
+}
+
+static size_t count_notices(const struct watcher *watcher)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < watcher->count; i++) count += has_notices(&watcher->slots[i]);
+    return count;
+}
+
+static enum status grow(struct watcher *watcher, struct error *error)
+{
+    const size_t capacity = watcher->capacity == 0 ? 16 : 2 * watcher->capacity;
+    struct slot *larger = realloc(watcher->slots, capacity * sizeof *larger);
+    if (larger == NULL) return error_no_memory(error, "the watched directories");
+    watcher->slots = larger;
+    watcher->capacity = capacity;
+    return STATUS_OK;
+}
+
 static enum status slot_add(struct watcher *watcher, const char *id, const char *name, const char *path,
                             struct error *error)
 {
@@ -65,20 +92,30 @@ static enum status slot_add(struct watcher *watcher, const char *id, const char 
         .path = path,
         .quiet_seconds = watcher->options.quiet_seconds,
         .poll_seconds = watcher->options.poll_seconds,
+        .poll = count_notices(watcher) >= NOTICES_MOST,
     };
-    struct slot *slot = &watcher->slots[watcher->count];
-    if (watcher->count == TREES_MOST) return STATUS_OK; /* the remaining directories wait */
-    const enum status status = tree_new(&options, &slot->tree, error);
+    struct slot slot = {.listed = true};
+    enum status status = watcher->count < watcher->capacity ? STATUS_OK : grow(watcher, error);
+    if (status == STATUS_OK) status = tree_new(&options, &slot.tree, error);
     if (status != STATUS_OK) return status;
-    (void)snprintf(slot->id.text, sizeof slot->id.text, "%s", id);
-    slot->listed = true;
-    watcher->count++;
+    (void)snprintf(slot.id.text, sizeof slot.id.text, "%s", id);
+    watcher->slots[watcher->count++] = slot;
     return STATUS_OK;
+}
+
+/* Searches from `from` on, because the list comes in the same order each time. */
+static struct slot *slot_find(const struct watcher *watcher, size_t from, const char *id, const char *path)
+{
+    for (size_t i = 0; i < watcher->count; i++) {
+        struct slot *slot = &watcher->slots[(from + i) % watcher->count];
+        if (strcmp(slot->id.text, id) == 0 && strcmp(tree_path(slot->tree), path) == 0) return slot;
+    }
+    return NULL;
 }
 
 static enum status list_refresh(struct watcher *watcher, struct error *error)
 {
-    size_t i, kept = 0;
+    size_t i, next = 0, kept = 0;
     json_t *list = NULL, *item;
     enum status status = trajectory_watched(watcher->connection, &list, error);
     if (status != STATUS_OK) return status;
@@ -88,13 +125,13 @@ static enum status list_refresh(struct watcher *watcher, struct error *error)
         const char *id = json_string_value(json_object_get(item, "id")),
                    *name = json_string_value(json_object_get(item, "name")),
                    *path = json_string_value(json_object_get(item, "watch"));
-        bool known = false;
-        for (size_t k = 0; k < watcher->count && !known; k++) {
-            struct slot *slot = &watcher->slots[k];
-            known = strcmp(slot->id.text, id) == 0 && strcmp(tree_path(slot->tree), path) == 0;
-            if (known) slot->listed = true;
+        struct slot *slot = slot_find(watcher, next, id, path);
+        if (slot != NULL) {
+            slot->listed = true;
+            next = (size_t)(slot - watcher->slots) + 1;
+        } else if (status == STATUS_OK) {
+            status = slot_add(watcher, id, name, path, error);
         }
-        if (!known && status == STATUS_OK) status = slot_add(watcher, id, name, path, error);
     }
     for (size_t k = 0; k < watcher->count; k++)
         if (watcher->slots[k].listed)
@@ -108,10 +145,10 @@ static enum status list_refresh(struct watcher *watcher, struct error *error)
 
 /* ---- looking ---- */
 
-static enum status slot_look(struct watcher *watcher, struct slot *slot, double now, int64_t *registered,
-                             struct error *error)
+/* The time is asked for again at each look, because the one before may have taken half a minute. */
+static enum status slot_look(struct watcher *watcher, struct slot *slot, int64_t *registered, struct error *error)
 {
-    enum status status = tree_look(slot->tree, watcher->connection, now, registered, error);
+    enum status status = tree_look(slot->tree, watcher->connection, clock_seconds(), registered, error);
     json_t *state = status == STATUS_OK ? tree_state(slot->tree) : NULL;
     if (state == NULL || json_equal(state, slot->state)) {
         json_decref(state);
@@ -134,7 +171,7 @@ static double turn(struct watcher *watcher, double now)
     enum status status = list_refresh(watcher, &ignored);
     for (size_t i = 0; i < watcher->count; i++) {
         if (status == STATUS_OK && tree_due(watcher->slots[i].tree) <= now)
-            status = slot_look(watcher, &watcher->slots[i], now, &registered, &ignored);
+            status = slot_look(watcher, &watcher->slots[i], &registered, &ignored);
         due = fmin(due, tree_due(watcher->slots[i].tree));
     }
     if (status == STATUS_OK)
@@ -144,25 +181,38 @@ static double turn(struct watcher *watcher, double now)
     return status != STATUS_OK ? now + 1e-3 * TICK_MILLISECONDS : more ? now : due;
 }
 
+/* What to wait for: the stop, the database, then the trees with notices. */
+static nfds_t gather(struct watcher *watcher)
+{
+    nfds_t count = 0;
+    watcher->files[count++] = (struct pollfd){.fd = watcher->stop, .events = POLLIN};
+    watcher->files[count++] = (struct pollfd){.fd = connection_socket(watcher->connection), .events = POLLIN};
+    for (size_t i = 0; i < watcher->count; i++)
+        if (has_notices(&watcher->slots[i]))
+            watcher->files[count++] = (struct pollfd){.fd = tree_descriptor(watcher->slots[i].tree), .events = POLLIN};
+    return count;
+}
+
+static void hear(struct watcher *watcher)
+{
+    const struct pollfd *file = &watcher->files[1];
+    if (file->revents != 0) (void)connection_notified(watcher->connection);
+    for (size_t i = 0; i < watcher->count; i++)
+        if (has_notices(&watcher->slots[i]) && (++file)->revents != 0) tree_touched(watcher->slots[i].tree);
+}
+
 static void *watch(void *context)
 {
     struct watcher *watcher = context;
-    struct pollfd files[TREES_MOST + 2];
     for (double due = 0, last = 0;;) {
         double wait = due - clock_seconds();
-        nfds_t count = 2;
-        files[0] = (struct pollfd){.fd = watcher->stop, .events = POLLIN};
-        files[1] = (struct pollfd){.fd = connection_socket(watcher->connection), .events = POLLIN};
-        for (size_t i = 0; i < watcher->count; i++)
-            files[count++] = (struct pollfd){.fd = tree_descriptor(watcher->slots[i].tree), .events = POLLIN};
+        const nfds_t count = gather(watcher);
         wait = fmax(0, fmin(1e3 * wait, TICK_MILLISECONDS));
-        (void)poll(files, count, (int)ceil(wait));
-        if (files[0].revents != 0) return NULL;
-        if (files[1].revents != 0) (void)connection_notified(watcher->connection);
-        for (size_t i = 0; i + 2 < count; i++)
-            if (files[i + 2].revents != 0) tree_touched(watcher->slots[i].tree);
+        (void)poll(watcher->files, count, (int)ceil(wait));
+        if (watcher->files[0].revents != 0) return NULL;
+        hear(watcher);
         wait = last + LEAST_SECONDS - clock_seconds();
-        if (wait > 0 && poll(files, 1, (int)ceil(1e3 * wait)) > 0) return NULL;
+        if (wait > 0 && poll(watcher->files, 1, (int)ceil(1e3 * wait)) > 0) return NULL;
         last = clock_seconds();
         due = turn(watcher, last);
     }
@@ -198,6 +248,7 @@ void watcher_stop(struct watcher *watcher)
     (void)eventfd_write(watcher->stop, 1);
     (void)pthread_join(watcher->thread, NULL);
     for (size_t i = 0; i < watcher->count; i++) slot_reset(&watcher->slots[i]);
+    free(watcher->slots);
     connection_free(watcher->connection);
     (void)close(watcher->stop);
     free(watcher);

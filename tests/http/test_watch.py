@@ -166,6 +166,21 @@ def test_the_watch_ends_when_told(watching, name):
     assert watching.post(f"/v1/trajectories/{name}/scan", {"path": "/etc", "watch": True}).pointers == ["/path"]
 
 
+def test_the_newest_of_hundreds_of_watches_is_looked_at(watching, name):
+    many, top = watching.files / f"{name}-many", watching.files / name
+    many.mkdir()
+    top.mkdir()
+    watching.sql(f"insert into trajectories (name, watch) select '{name}-' || n, '{many}'"
+                 " from generate_series(1, 300) n")
+    try:
+        scan(watching, name, top, watch=True)
+        models.write_llama(top / "step1", seed=1)
+        until("its checkpoint", lambda: "step1" in registered(watching, name))
+        until("a state", lambda: (state(watching, name) or {}).get("mode") == "poll")
+    finally:
+        watching.sql(f"update trajectories set watch = null where watch = '{many}'")
+
+
 def test_standing_sweeps_say_what_they_refuse_and_end_when_cancelled(watching, name):
     watching.sequences(name, models.rows(2, 16))
     watching.post("/v1/datasets", {"name": f"{name}-text",
