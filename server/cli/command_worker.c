@@ -32,6 +32,8 @@ static const struct option_row worker_options[] = {
      "The same as a moment: 2026-11-22T23:00:00Z, or seconds since 1970"},
     {"--idle-exit", "SECONDS", "DELTAQ_IDLE_EXIT", "0", OPTION_ONCE,
      "End after so long without a run; 0: wait for ever"},
+    {"--cleanup-after", "SECONDS", "DELTAQ_CLEANUP_AFTER", "600", OPTION_ONCE,
+     "Look so long after the start, and then every hour, for files that ended runs left"},
     /* set by `serve`: how many of its workers use the CPU when the devices that `auto` found fail */
     {"--on-cpu", "N", NULL, "1", OPTION_ONCE, NULL},
     /* from `serve`, whose key may lie below a root: it is no input (secret_files.h) */
@@ -60,15 +62,17 @@ static enum status read_until(const char *text, double *seconds, struct error *e
 static enum status read_limits(const struct options *options, struct worker_options *out, struct error *error)
 {
     enum { YEAR = 366 * 86400 };
-    int64_t limit, idle;
+    int64_t limit, idle, cleanup;
     double until = 0;
     const char *text = options_text(options, "--until");
     enum status status = options_integer(options, "--time-limit", 0, YEAR, &limit, error);
     if (status == STATUS_OK) status = options_integer(options, "--idle-exit", 0, YEAR, &idle, error);
+    if (status == STATUS_OK) status = options_integer(options, "--cleanup-after", 0, YEAR, &cleanup, error);
     if (status == STATUS_OK && text != NULL) status = read_until(text, &until, error);
     if (status != STATUS_OK) return status;
     out->limit_seconds = limit > 0 && (until <= 0 || (double)limit < until) ? (double)limit : until;
     out->idle_seconds = (double)idle;
+    out->cleanup_seconds = (double)cleanup;
     return STATUS_OK;
 }
 

@@ -2,9 +2,7 @@
 
 #include "inputs/hash.h"
 #include "kinds/artifact_store.h"
-#include "store/leftovers.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,9 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Temporary files are in the directory of the final files, so that a rename never crosses file systems. */
-#define TEMPORARY ".tmp-"
-enum { BUFFER_BYTES = 1 << 16, OLD_SECONDS = 24 * 3600 };
+enum { BUFFER_BYTES = 1 << 16 };
 
 struct artifacts {
     int directory;
@@ -106,7 +102,7 @@ enum status artifact_open(struct artifacts *artifacts, const char *name, const c
     (void)snprintf(writer->item.name, sizeof writer->item.name, "%s", name);
     (void)snprintf(writer->item.media_type, sizeof writer->item.media_type, "%s", media_type);
     if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) nonce = (unsigned long long)time(NULL);
-    (void)snprintf(writer->temporary, sizeof writer->temporary, TEMPORARY "%s-%lld-%016llx", artifacts->run,
+    (void)snprintf(writer->temporary, sizeof writer->temporary, ARTIFACTS_TEMPORARY "%s-%lld-%016llx", artifacts->run,
                    (long long)artifacts->epoch, nonce);
     if ((status = hash_new(&writer->hash, error)) != STATUS_OK) goto failed;
     writer->fd = openat(artifacts->directory, writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -257,46 +253,4 @@ enum status artifact_publish_file(struct artifacts *artifacts, const char *name,
     if (status == STATUS_OK) return artifact_publish(writer, error);
     artifact_abandon(writer);
     return status;
-}
-
-/* Removes the file that was judged. A run may since have put an object of this name in its place, which no row names
- * before the run ends: so the name is taken away first, and what is not the judged file gets it back. */
-static bool remove_judged(int directory, const char *name, const struct stat *judged)
-{
-    char aside[80];
-    struct stat taken;
-    (void)snprintf(aside, sizeof aside, TEMPORARY "unused-%.64s", name);
-    if (renameat(directory, name, directory, aside) != 0) return false;
-    const bool same = fstatat(directory, aside, &taken, AT_SYMLINK_NOFOLLOW) == 0 && taken.st_ino == judged->st_ino &&
-                      taken.st_mtim.tv_sec == judged->st_mtim.tv_sec &&
-                      taken.st_mtim.tv_nsec == judged->st_mtim.tv_nsec;
-    if (same) return unlinkat(directory, aside, 0) == 0;
-    (void)renameat(directory, aside, directory, name);
-    return false;
-}
-
-enum status artifacts_remove_unused(struct connection *connection, const char *data_directory, bool keep, int *removed,
-                                    struct error *error)
-{
-    int fd;
-    *removed = 0;
-    const enum status status = open_directory(data_directory, &fd, error);
-    if (status != STATUS_OK) return status;
-    DIR *directory = fdopendir(fd);
-    if (directory == NULL) {
-        (void)close(fd);
-        return error_set_errno(error, "cannot list the artifacts");
-    }
-    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        struct stat file;
-        const bool temporary = strncmp(entry->d_name, TEMPORARY, strlen(TEMPORARY)) == 0;
-        if (!temporary && strlen(entry->d_name) != HASH_TEXT - 1) continue;
-        if (fstatat(fd, entry->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0 || time(NULL) - file.st_mtime < OLD_SECONDS)
-            continue;
-        if (!temporary && keep) continue;
-        if (!temporary && leftovers_artifact_is_recorded(connection, entry->d_name)) continue;
-        *removed += temporary ? unlinkat(fd, entry->d_name, 0) == 0 : remove_judged(fd, entry->d_name, &file);
-    }
-    (void)closedir(directory);
-    return STATUS_OK;
 }

@@ -14,6 +14,10 @@ struct artifact_store;
 struct artifact_writer;
 struct artifacts;
 
+/* How names of temporary files begin. They are in the directory of the final files, so that a rename never crosses file
+ * systems. */
+#define ARTIFACTS_TEMPORARY ".tmp-"
+
 /* Makes $DATA/artifacts if it is missing. `epoch` becomes part of the temporary names. `store` (lent; NULL: none) gets
  * each file when it is published; `monitor` (lent; NULL: nobody) may stop the upload. The caller owns *out
  * (artifacts_free). */
@@ -40,10 +44,5 @@ MUST_CHECK enum status artifact_publish_file(struct artifacts *artifacts, const 
 
 /* All files that were published, lent. */
 const struct queue_artifact *artifacts_items(const struct artifacts *artifacts, size_t *count);
-
-/* Removes temporary files older than 24 hours, and, unless `keep` is set (an archive's earlier moments may name them),
- * published files of that age that no run refers to. */
-MUST_CHECK enum status artifacts_remove_unused(struct connection *connection, const char *data_directory, bool keep,
-                                               int *removed, struct error *error);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include "base/directory.h"
 #include "inputs/node_files.h"
-#include "kinds/artifacts.h"
 #include "kinds/resume_store.h"
+#include "pool/unused_artifacts.h"
 #include "postgres/archive.h"
 #include "store/leftovers.h"
 #include "store/nodes.h"
@@ -104,19 +104,19 @@ static enum status cleanup_runs(struct connection *connection, const char *data_
 enum status cleanup_all(struct connection *connection, const char *node, const char *data_directory, int *removed,
                         struct error *error)
 {
-    int artifacts = 0;
-    char archive[ARCHIVE_PATH];
-    *removed = 0;
     enum status status = cleanup_runs(connection, data_directory, removed, error);
     if (status == STATUS_OK) status = node_files_check(connection, node, data_directory, error);
     if (status == STATUS_OK) status = nodes_prune(connection, error);
-    if (status != STATUS_OK) return status;
+    return status;
+}
+
+enum status cleanup_artifacts(const char *data_directory, struct unused_artifacts **out, struct error *error)
+{
+    char archive[ARCHIVE_PATH];
     /* When the owner cannot be determined, because the private database is another user's, the files are kept. */
     struct error untold;
     const bool keep = archive_recorded(data_directory, archive, &untold) != STATUS_OK || archive[0] != '\0';
-    const enum status told = artifacts_remove_unused(connection, data_directory, keep, &artifacts, error);
-    *removed += artifacts;
-    return told;
+    return unused_artifacts_new(data_directory, keep, out, error);
 }
 
 /* ---- in the bucket ---- */

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 struct artifact_store;
+struct unused_artifacts;
 
 #define CLEANUP_WORK_PREFIX "run-" /* $DATA/tmp/run-ID is the work directory of run ID */
 
@@ -16,10 +17,14 @@ struct artifact_store;
 MUST_CHECK enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run,
                                    bool *ended, struct error *error);
 
-/* Removes the files of all ended runs and unused artifacts (artifacts_remove_unused), and corrects the list of files on
- * the node. *removed: the number of runs and artifact files. */
+/* Removes the files of all ended runs, and corrects the list of files on the node. *removed grows by the number of
+ * runs. */
 MUST_CHECK enum status cleanup_all(struct connection *connection, const char *node, const char *data_directory,
                                    int *removed, struct error *error);
+
+/* Begins to remove unused artifacts (unused_artifacts.h). */
+MUST_CHECK enum status cleanup_artifacts(const char *data_directory, struct unused_artifacts **out,
+                                         struct error *error);
 
 /* Removes the saved state (resume_store.h) of runs that have ended from the bucket. State of runs that the database
  * does not know is removed once it is old, because it may belong to a server with another database. *removed grows by

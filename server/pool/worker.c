@@ -8,6 +8,7 @@
 #include "pool/drain.h"
 #include "pool/gate.h"
 #include "pool/identity.h"
+#include "pool/unused_artifacts.h"
 #include "pool/worker_state.h"
 #include "store/migrations.h"
 
@@ -30,6 +31,7 @@
 enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_OLDER = 78 };
 static const double BUSY_SECONDS = 0.25, HOUSEKEEPING_SECONDS = 10, CLEANUP_SECONDS = 3600, AGAIN_SECONDS = 60;
 static const double STOP_SECONDS = 8;
+static const double SLICE_SECONDS = 2; /* of a clean-up, for which queued runs wait */
 /* Fractions of a lease. A gap of OUTAGE and two polls between two answers of the database (or a host suspended for that
  * long) is an outage. For AFTER_OUTAGE the worker then rescues no runs, because other workers may be alive and need
  * time to renew. */
@@ -171,20 +173,64 @@ static void keep_house(struct worker *worker)
                     rescued == 1 ? "" : "s");
 }
 
-/* Called between runs, because it may take longer than a lease may go without a beat. */
-static void clean_up(struct worker *worker)
+/* ---- clean-up ---- */
+
+static void begin_cleanup(struct worker *worker)
 {
     struct error error;
-    int removed = 0;
-    if (!worker->registered || worker_now() < worker->cleanup_at) return;
-    worker->cleanup_at = worker_now() + jittered(CLEANUP_SECONDS);
-    if (cleanup_all(worker->connection, worker->options.node, worker->options.data_directory, &removed, &error) !=
-        STATUS_OK)
-        worker_say("cannot clean up the data directory", &error);
+    worker->cleaned = 0;
+    enum status status =
+        cleanup_all(worker->connection, worker->options.node, worker->options.data_directory, &worker->cleaned, &error);
+    if (status == STATUS_OK) status = cleanup_artifacts(worker->options.data_directory, &worker->unused, &error);
+    if (status != STATUS_OK) worker_say("cannot clean up the data directory", &error);
     if (worker->options.artifact_store != NULL &&
-        cleanup_bucket(worker->connection, worker->options.artifact_store, &removed, &error) != STATUS_OK)
+        cleanup_bucket(worker->connection, worker->options.artifact_store, &worker->cleaned, &error) != STATUS_OK)
         worker_say("cannot remove from the bucket what runs that have ended went on from", &error);
-    if (removed > 0) log_info(LOG_COMPONENT_WORKER, "removed %d leftovers", removed);
+}
+
+static void end_cleanup(struct worker *worker)
+{
+    unused_artifacts_free(worker->unused);
+    worker->unused = NULL;
+    worker->cleanup_at = worker_now() + jittered(CLEANUP_SECONDS);
+    if (worker->cleaned > 0) log_info(LOG_COMPONENT_WORKER, "removed %d leftovers", worker->cleaned);
+}
+
+/* Whether a signal or a notification is waiting to be read. */
+static bool is_called(const struct worker *worker)
+{
+    struct pollfd descriptors[] = {{.fd = worker->signals, .events = POLLIN},
+                                   {.fd = connection_socket(worker->connection), .events = POLLIN}};
+    return poll(descriptors, 2, 0) > 0;
+}
+
+/* Removes unused artifacts, at least a part of them, for `seconds` or until something comes. True when all were looked
+ * at. */
+static bool clean_slice(struct worker *worker, double seconds)
+{
+    struct error error;
+    const double end = worker_now() + seconds;
+    bool done = worker->unused == NULL;
+    while (!done) {
+        if (unused_artifacts_remove(worker->unused, worker->connection, &done, &worker->cleaned, &error) != STATUS_OK) {
+            worker_say("cannot remove unused artifacts", &error);
+            return true;
+        }
+        if (is_called(worker) || worker_now() >= end) break;
+    }
+    return done;
+}
+
+/* Called between runs, because it may take longer than a lease may go without a beat. What a slice leaves is for the
+ * next call. After a notification, which may be of a run, the slice is one part. */
+static void clean_up(struct worker *worker, bool hinted)
+{
+    if (!worker->registered) return;
+    if (worker->unused == NULL) {
+        if (worker_now() < worker->cleanup_at) return;
+        begin_cleanup(worker);
+    }
+    if (clean_slice(worker, hinted ? 0 : SLICE_SECONDS)) end_cleanup(worker);
 }
 
 /* ---- stopping ---- */
@@ -279,7 +325,7 @@ static int work(struct worker *worker)
         if (worker->batch != NULL) worker_hold(worker, hinted);
         if (worker->broken) leave_device(worker);
         if (may_exit(worker)) break;
-        if (worker->batch == NULL && !worker->stopping) clean_up(worker);
+        if (worker->batch == NULL && !worker->stopping) clean_up(worker, hinted);
         if (worker->batch == NULL && !worker->stopping && (hinted || worker_now() >= worker->lease_at))
             seek_work(worker);
         if (worker_now() >= worker->housekeeping_at && !worker->stopping) keep_house(worker);
@@ -326,6 +372,7 @@ int worker_run(const struct worker_options *options)
     int status = EXIT_CANNOT_START;
     worker.lease_seconds = options->lease_seconds > 0 ? options->lease_seconds : QUEUE_LEASE_SECONDS;
     worker.identity.pid = (int)getpid();
+    worker.cleanup_at = worker_now() + jittered(options->cleanup_seconds);
     drain_init(&worker.drain, worker_now(), options->limit_seconds, options->idle_seconds);
     if (prepare(&worker, &error) == STATUS_OK) {
         identity_read(options, team_size(worker.team), &worker.identity);
@@ -335,6 +382,7 @@ int worker_run(const struct worker_options *options)
     } else {
         worker_say("cannot start", &error);
     }
+    unused_artifacts_free(worker.unused);
     connection_free(worker.engine_connection);
     connection_free(worker.connection);
     team_free(worker.team);

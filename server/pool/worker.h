@@ -34,8 +34,9 @@ struct worker_options {
     double limit_seconds; /* 0: none; the process is killed after that time (drain.h) */
     double idle_seconds;  /* 0: never; it ends after that time without a run */
     double save_seconds;  /* as in struct run_context; also the least time between uploads of saved state */
-    double grace_seconds; /* worker_identity */
-    const char *node;     /* as above; set by worker_run */
+    double cleanup_seconds; /* so long after its start it removes what ended runs left; then about every hour */
+    double grace_seconds;   /* worker_identity */
+    const char *node;       /* as above; set by worker_run */
     struct worker_device device_state;
     const struct worker_blas *blas; /* the library of its matrix products, for the table of workers; NULL: not
                                      * reported */

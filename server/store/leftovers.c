@@ -1,13 +1,13 @@
 #include "store/leftovers.h"
 
-bool leftovers_artifact_is_recorded(struct connection *connection, const char *sha256)
+enum status leftovers_unrecorded(struct connection *connection, const json_t *names, json_t **places,
+                                 struct error *error)
 {
-    bool recorded;
-    struct error ignored;
-    const enum status status =
-        connection_query_boolean(connection, "select exists (select 1 from artifacts where sha256 = $1)",
-                                 VALUES(value_text(sha256)), &recorded, &ignored);
-    return status != STATUS_OK || recorded;
+    return connection_query_json(connection,
+                                 "select coalesce(json_agg(w.place - 1), '[]')"
+                                 " from json_array_elements_text($1::json) with ordinality as w (name, place)"
+                                 " where not exists (select 1 from artifacts a where a.sha256 = w.name)",
+                                 VALUES(value_json(names)), places, error);
 }
 
 enum status leftovers_lock_run(struct connection *connection, const char *run, bool *known, bool *ended,

@@ -6,9 +6,10 @@
 
 #include <stdbool.h>
 
-/* Whether an artifact with these bytes is recorded. Also true when the database does not answer, so that the file
- * stays. */
-bool leftovers_artifact_is_recorded(struct connection *connection, const char *sha256);
+/* Finds the hashes of which no artifact is recorded: *places, which the caller owns, has their places in `names` (a
+ * list of texts), from 0. */
+MUST_CHECK enum status leftovers_unrecorded(struct connection *connection, const json_t *names, json_t **places,
+                                            struct error *error);
 
 /* Locks the run's row for the caller's transaction, so that no worker takes the run meanwhile. *known: the run exists;
  * *ended: it exists and has ended. */

@@ -74,7 +74,7 @@ MUST_CHECK enum status run_cancel(struct connection *connection, const char *id,
 MUST_CHECK enum status run_retry(struct connection *connection, const char *id, int64_t queued_most, json_t **document,
                                  struct error *error);
 /* Deletes a run with its result, measurements, events and the record of its artifacts. A clean-up removes the
- * artifacts' bytes when they are a day old and no other run has the same (artifacts_remove_unused). An older
+ * artifacts' bytes when they are a day old and no other run has the same (unused_artifacts.h). An older
  * measurement takes the place of a deleted one; checkpoints that the run made stay. STATUS_CONFLICT while it has not
  * ended, or while a run that compares it has not ended. */
 MUST_CHECK enum status run_delete(struct connection *connection, const char *id, struct error *error);

@@ -142,11 +142,10 @@ def test_a_cancelled_run_leaves_its_finished_checkpoints_alone(own):
     assert weights_of(own, run), "the checkpoints it had finished stay"
 
 
-def test_a_worker_sweeps_at_its_start_what_ended_runs_left(own):
+def test_a_worker_removes_what_ended_runs_left(own):
     own.checkpoint(models.write_llama(own.files / "small"), "small", "a")
     own.sequences("ids", models.rows(2, 16))
     run = own.run("evaluate", checkpoint="small/a", dataset="ids", sequence_length=None)["id"]
-    kept = [item["sha256"] for item in own.get(f"/v1/runs/{run}/artifacts").json["items"]]
     assert own.stop() == 0
     left = own.data / "tmp" / f"run-{run}"
     left.mkdir()
@@ -160,8 +159,17 @@ def test_a_worker_sweeps_at_its_start_what_ended_runs_left(own):
         (artifacts / name).write_text("of no run")
         os.utime(artifacts / name, (time.time() - 86400 * days,) * 2)
     own.start()
+    for _ in range(2):  # a worker that was just started does not clean up, not between two runs either
+        assert finished(own, submit(own, {"kind": "evaluate", "force": True, "params": {
+            "checkpoint": "small/a", "dataset": "ids", "sequence_length": None}}))["state"] == "succeeded"
+    assert (artifacts / ".tmp-old").exists() and left.exists()
+    kept = {item["sha256"] for each in own.get("/v1/runs").json["items"]
+            for item in own.get(f"/v1/runs/{each['id']}/artifacts").json["items"]}
+    assert own.stop() == 0
+    own.environment["DELTAQ_CLEANUP_AFTER"] = "0"
+    own.start()
     end = time.monotonic() + 120
-    while (artifacts / ".tmp-old").exists() and time.monotonic() < end:
+    while (artifacts / ("a" * 64)).exists() and time.monotonic() < end:
         time.sleep(0.05)
     assert sorted(p.name for p in artifacts.iterdir()) == sorted([".tmp-young", "b" * 64, *kept])
     assert leftovers(own) == [unknown, artifacts / ".tmp-young"] and not (own.data / "checkpoints" / run).exists()

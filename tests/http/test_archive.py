@@ -456,6 +456,7 @@ def test_a_full_archive_is_told_and_goes_on_when_there_is_room(small_archive, tm
 @long
 def test_artifacts_that_earlier_moments_name_are_kept(own):
     own.stop()
+    own.environment["DELTAQ_CLEANUP_AFTER"] = "0"
     artifacts = own.data / "artifacts"
     artifacts.mkdir(exist_ok=True)
 

@@ -175,6 +175,7 @@ static int run_worker(const char *directory)
                                            .stall_seconds = number_from("POOL_STALL"),
                                            .limit_seconds = number_from("POOL_LIMIT"),
                                            .idle_seconds = number_from("POOL_IDLE"),
+                                           .cleanup_seconds = number_from("POOL_CLEANUP"),
                                            .owner = getenv("DELTAQ_WORKER_ID")};
     const int status = worker_run(&options);
     json_decref(labels);

@@ -40,6 +40,26 @@ def test_a_run_succeeds_with_result_artifact_and_log(pool):
     assert not list((pool.directory / "tmp").iterdir())
 
 
+def test_a_clean_up_begins_some_time_after_the_start_and_removes_all_parts(pool):
+    pool.cluster()
+    pool.migrate()
+    artifacts = pool.directory / "artifacts"
+    artifacts.mkdir()
+    unused = [artifacts / f"{number:064x}" for number in range(2500)]
+    for path in unused:
+        path.touch()
+        os.utime(path, (1, 1))
+    young = pool.worker(POOL_CLEANUP=3600)
+    for seed in (1, 2):  # between two runs a worker cleans up if it is time to
+        assert pool.wait(pool.submit(seed=seed))["state"] == "succeeded"
+    assert all(path.exists() for path in unused)
+    assert young.stop() == 0
+    pool.worker()
+    wait_until(lambda: not any(path.exists() for path in unused))
+    assert len(list(artifacts.iterdir())) == 2
+    assert pool.wait(pool.submit(seed=3))["state"] == "succeeded"
+
+
 def test_sigterm_gives_the_run_back_uncounted(pool):
     serve = pool.serve(1)
     run = pool.submit_held()
