@@ -1,6 +1,7 @@
 #include "store/checkpoints.h"
 
 #include "store/checkpoint_document.h"
+#include "store/run_unfinished.h"
 #include "store/trajectories.h"
 
 #include <stdio.h>
@@ -68,9 +69,8 @@ enum status checkpoint_needs(struct connection *connection, struct checkpoint_ne
     enum status status = connection_query(
         connection,
         "select " CHECKPOINT_REMOTE ", coalesce(c.source ->> 'commit', ''), coalesce((c.source -> 'files')::text, ''),"
-        " bool_or(r.state = 'running') from runs r join run_inputs i on i.run = r.id join checkpoints c"
-        " on c.id = i.checkpoint"
-        " where r.state in ('queued', 'running') and " CHECKPOINT_REMOTE " is not null group by 1, 2, 3",
+        " bool_or(r.state = 'running') from" RUN_UNFINISHED "r join run_inputs i on i.run = r.id"
+        " join checkpoints c on c.id = i.checkpoint where " CHECKPOINT_REMOTE " is not null group by 1, 2, 3",
         NO_VALUES, &rows, error);
     if (status != STATUS_OK) return status;
     *out = calloc((size_t)rows_count(rows) + 1, sizeof **out);

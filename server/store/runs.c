@@ -5,6 +5,7 @@
 #include "store/run_again.h"
 #include "store/run_fits.h"
 #include "store/run_names.h"
+#include "store/run_unfinished.h"
 #include "store/sweeps.h"
 #include "store/trajectories.h"
 
@@ -204,7 +205,9 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
     return filter->sweep != NULL ? sweep_resolve(connection, filter->sweep, &ids[2], error) : STATUS_OK;
 }
 
-/* The page's runs are selected before any document is made. The runs of a trajectory have their own index. */
+/* The page's runs are selected before any document is made. The runs of a trajectory have their own index. PostgreSQL
+ * plans each call with its values, because no plan is kept (CONNECTION_KEEPS_PLAN): what is not asked for disappears,
+ * and a kind or a rare state is looked up in its own index (sql/0038_rare_runs.sql). */
 #define CREATED LIST_CREATED("r.created_at", "$9", "$10")
 #define TAGGED  LIST_TAGGED("c.tags", "$11")
 #define STEPS   LIST_STEPS("c.step", "$12", "$13")
@@ -364,9 +367,8 @@ static enum status delete_body(struct connection *connection, void *context, str
     rows_free(rows);
     if (status != STATUS_OK) return status;
     status = connection_query(connection,
-                              "select r.id from runs r join run_specs s on s.run = r.id where r.kind = 'compare'"
-                              " and r.state in ('queued', 'running') and $1 in (s.params ->> 'a', s.params ->> 'b')"
-                              " limit 1",
+                              "select r.id from" RUN_UNFINISHED "r join run_specs s on s.run = r.id"
+                              " where r.kind = 'compare' and $1 in (s.params ->> 'a', s.params ->> 'b') limit 1",
                               VALUES(value_text(id)), &rows, error);
     if (status != STATUS_OK) return status;
     if (rows_count(rows) != 0)

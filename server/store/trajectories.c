@@ -1,6 +1,7 @@
 #include "store/trajectories.h"
 
 #include "store/list.h"
+#include "store/run_unfinished.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -141,11 +142,10 @@ enum status trajectory_set_watch_state(struct connection *connection, const char
 
 /* Runs that have not ended and read the trajectory, write into it, or have its name among their parameters (fetch,
  * average). */
-#define USERS                                                                                                  \
-    "select x.run from run_trajectories x join runs r on r.id = x.run where x.trajectory = $1"                 \
-    " and r.state in ('queued', 'running') union all select r.id from runs r join run_specs s on s.run = r.id" \
-    " join trajectories t on t.id = $1 and t.name in (s.params ->> 'trajectory', s.params ->> 'into')"         \
-    " where r.state in ('queued', 'running') limit 1"
+#define USERS                                                                                              \
+    "select x.run from run_trajectories x join" RUN_UNFINISHED "r on r.id = x.run where x.trajectory = $1" \
+    " union all select r.id from" RUN_UNFINISHED "r join run_specs s on s.run = r.id"                      \
+    " join trajectories t on t.id = $1 and t.name in (s.params ->> 'trajectory', s.params ->> 'into') limit 1"
 
 enum { DELETE_MILLISECONDS = 600000 };
 
