@@ -47,14 +47,9 @@ static enum status session_connect(PGconn *session, int64_t deadline, struct err
     return STATUS_OK;
 }
 
-enum status session_open(const char *conninfo, const char *application, int64_t deadline, PGconn **out,
-                         struct error *error)
+/* Sets the session up. */
+static enum status session_configure(PGconn *session, int64_t deadline, struct error *error)
 {
-    /* A keyword here has precedence over the same one in conninfo. */
-    const char *const keywords[] = {
-        "dbname",          "fallback_application_name", "client_encoding",  "tcp_user_timeout",
-        "keepalives_idle", "keepalives_interval",       "keepalives_count", NULL};
-    const char *const values[] = {conninfo, application, "UTF8", "5000", "10", "3", "3", NULL};
     /* set_config instead of `options`, because poolers refuse unknown startup parameters. jit is off because PostgreSQL
      * would compile statements whose estimated cost is high, which takes longer than running ours. */
     static const char settings[] =
@@ -64,25 +59,36 @@ enum status session_open(const char *conninfo, const char *application, int64_t 
         " set_config('bytea_output', 'hex', false), set_config('extra_float_digits', '1', false),"
         " set_config('synchronous_commit', 'on', false), set_config('search_path', 'public', false),"
         " set_config('default_transaction_isolation', 'read committed', false), set_config('jit', 'off', false)";
-    enum status status;
+    /* Who waits no longer (connection.c) closes the session, and the server then ends what it computes for it, whatever
+     * the deadline was. A server whose system cannot tell that (Windows) refuses; statement_timeout is left. */
+    static const char watch[] = "set client_connection_check_interval = '1s'";
     PGresult *result = NULL;
+    enum status status = session_run(session, &(struct session_statement){.sql = settings}, deadline, &result, error);
+    if (status == STATUS_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
+        status = error_set(error, STATUS_UNAVAILABLE, "the database refused our settings: %s",
+                           PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+    PQclear(result);
+    if (status != STATUS_OK) return status;
+    status = session_run(session, &(struct session_statement){.sql = watch}, deadline, &result, error);
+    PQclear(result);
+    return status;
+}
+
+enum status session_open(const char *conninfo, const char *application, int64_t deadline, PGconn **out,
+                         struct error *error)
+{
+    /* A keyword here has precedence over the same one in conninfo. */
+    const char *const keywords[] = {
+        "dbname",          "fallback_application_name", "client_encoding",  "tcp_user_timeout",
+        "keepalives_idle", "keepalives_interval",       "keepalives_count", NULL};
+    const char *const values[] = {conninfo, application, "UTF8", "5000", "10", "3", "3", NULL};
     PGconn *session = PQconnectStartParams(keywords, values, 1);
     *out = NULL;
     if (session == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a database session");
     (void)PQsetNoticeReceiver(session, ignore_notice, NULL);
-    if ((status = session_connect(session, deadline, error)) != STATUS_OK) goto done;
-    if (PQsetnonblocking(session, 1) != 0) {
-        status = session_failed(session, error);
-        goto done;
-    }
-    if ((status = session_run(session, &(struct session_statement){.sql = settings}, deadline, &result, error)) !=
-        STATUS_OK)
-        goto done;
-    if (PQresultStatus(result) != PGRES_TUPLES_OK)
-        status = error_set(error, STATUS_UNAVAILABLE, "the database refused our settings: %s",
-                           PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
-done:
-    PQclear(result);
+    enum status status = session_connect(session, deadline, error);
+    if (status == STATUS_OK && PQsetnonblocking(session, 1) != 0) status = session_failed(session, error);
+    if (status == STATUS_OK) status = session_configure(session, deadline, error);
     if (status == STATUS_OK)
         *out = session;
     else
