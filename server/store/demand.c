@@ -7,6 +7,12 @@
 
 enum { GONE_MOST = 64, MIB = 1 << 20 };
 
+/* Whether a row was not seen for `span`. What was seen so far ahead was seen before the clock was set back: further
+ * than a claim is made ahead. */
+#define SILENT(seen_at, span)                                                                 \
+    " (" seen_at " < clock_timestamp() - " span " or " seen_at " > clock_timestamp() + " span \
+    " + interval '5 minutes') "
+
 enum status demand_claim(struct connection *connection, const char *name, const struct store_id *owner, double seconds,
                          double ahead_seconds, int64_t memory_bytes, bool *ours, struct error *error)
 {
@@ -16,8 +22,8 @@ enum status demand_claim(struct connection *connection, const char *name, const 
         "insert into launchers (name, owner, memory_bytes, seen_at) values ($1, $2, nullif($4::bigint, 0),"
         " clock_timestamp() + $5 * interval '1 second')"
         " on conflict (name) do update set owner = $2, memory_bytes = excluded.memory_bytes,"
-        " seen_at = excluded.seen_at where launchers.owner = $2"
-        " or launchers.seen_at < clock_timestamp() - $3 * interval '1 second'",
+        " seen_at = excluded.seen_at where launchers.owner = $2 or" SILENT("launchers.seen_at",
+                                                                           "$3 * interval '1 second'"),
         VALUES(value_text(name), value_text(owner->text), value_double(seconds), value_integer(memory_bytes),
                value_double(ahead_seconds)),
         &affected, error);
@@ -43,7 +49,7 @@ enum status demand_read(struct connection *connection, const char *label, json_t
         " groups as (select device, labels, memory_bytes, count(*) as runs,"
         " case when count(*) = count(planned_seconds) then max(planned_seconds) end as seconds"
         " from needs group by 1, 2, 3),"
-        " mine as (select w.slurm_job as job, extract(epoch from clock_timestamp() - w.seen_at)::float8 as silent,"
+        " mine as (select w.slurm_job as job, abs(extract(epoch from clock_timestamp() - w.seen_at))::float8 as silent,"
         " exists (select from runs r where r.owner = w.id and r.state = 'running') as busy from workers w"
         " where w.slurm_job <> '' and w.labels @> jsonb_build_array($1::text))"
         " select json_build_object('groups', (select coalesce(json_agg(json_build_object('device', device, 'labels',"
@@ -86,7 +92,7 @@ enum status demand_job_gone(struct connection *connection, const char *label, co
     enum status status = connection_query(
         connection,
         "select w.id from workers w where w.slurm_job = $2 and w.labels @> jsonb_build_array($1::text)"
-        " and w.seen_at < clock_timestamp() - $3 * interval '1 second' limit $4",
+        " and" SILENT("w.seen_at", "$3 * interval '1 second'") "limit $4",
         VALUES(value_text(label), value_text(job), value_double(silent_seconds), value_integer(GONE_MOST)), &rows,
         error);
     if (status != STATUS_OK) return status;

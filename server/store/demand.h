@@ -15,8 +15,8 @@ MUST_CHECK enum status demand_disclaim(struct connection *connection, const char
 
 /* {"groups": [{"device", "labels", "memory_bytes", "seconds", "runs"}], "workers": [{"job", "busy", "silent"}], "time"}
  * Queued runs that need the same, those of the most memory first: seconds is the longest that one is planned to take,
- * null where a part is not known. Workers are those with the label, `silent` the seconds since they were seen; time is
- * the database's, in seconds since 1970. */
+ * null where a part is not known. Workers are those with the label, `silent` the seconds since they were seen (or, when
+ * the clock was set back meanwhile, until then); time is the database's, in seconds since 1970. */
 MUST_CHECK enum status demand_read(struct connection *connection, const char *label, json_t **document,
                                    struct error *error);
 

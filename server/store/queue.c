@@ -1,5 +1,6 @@
 #include "store/queue.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,10 +12,10 @@
 #endif
 #define FENCE_OF(lease) value_text((lease)->run.text), value_integer((lease)->epoch), value_text((lease)->owner.text)
 
-/* A lease that ends more than two lengths from now was given before the clock was set back. It counts as expired, so
- * that no run waits an hour for it. */
-#define LEASE_EXPIRED(seconds) \
-    " (lease_until < clock_timestamp() or lease_until > clock_timestamp() + 2 * " seconds " * interval '1 second') "
+/* A lease had ended at `moment`. One that ends more than two lengths from now was given before the clock was set back.
+ * It counts as ended, so that no run waits an hour for it. */
+#define LEASE_ENDED(moment, seconds) \
+    " (lease_until < " moment " or lease_until > clock_timestamp() + 2 * " seconds " * interval '1 second') "
 #define LET_GO " owner = null, lease_until = null "
 /* min(60 s, 1 s * 2^n) with full jitter; the exponent is bounded before it is used. */
 #define DELAY(count) " clock_timestamp() + random() * least(60, power(2, least(" count ", 10))) * interval '1 second' "
@@ -401,12 +402,14 @@ enum status queue_release_dead(struct connection *connection, const struct store
 
 enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued, struct error *error)
 {
-    return bury(connection, BURY(LEASE_EXPIRED("$1"), "expiries", "expired"), &deaths[QUEUE_VANISHED],
-                value_double(lease_seconds), "its lease ended without a sign of life", rescued, error);
+    return bury(connection, BURY(LEASE_ENDED("clock_timestamp()", "$1"), "expiries", "expired"),
+                &deaths[QUEUE_VANISHED], value_double(lease_seconds), "its lease ended without a sign of life", rescued,
+                error);
 }
 
 enum status queue_rescue_older(struct connection *connection, double moment, int *rescued, struct error *error)
 {
-    return bury(connection, BURY(" lease_until < to_timestamp($1) ", "expiries", "expired"), &deaths[QUEUE_VANISHED],
+    static_assert(QUEUE_LEASE_SECONDS == 30, "the statement has it as a number");
+    return bury(connection, BURY(LEASE_ENDED("to_timestamp($1)", "30"), "expiries", "expired"), &deaths[QUEUE_VANISHED],
                 value_double(moment), "its lease ended without a sign of life", rescued, error);
 }

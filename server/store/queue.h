@@ -136,9 +136,9 @@ MUST_CHECK enum status queue_release_dead(struct connection *connection, const s
  * time to renew. */
 MUST_CHECK enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued,
                                     struct error *error);
-/* As queue_rescue, for leases that had ended at `moment` (seconds since 1970 by the database's clock). It serves
- * callers that look seldom and cannot notice an outage: they pass a moment at which the database answered, at least
- * half a lease ago. */
+/* As queue_rescue, for leases of QUEUE_LEASE_SECONDS that had ended at `moment` (seconds since 1970 by the database's
+ * clock). It serves callers that look seldom and cannot notice an outage: they pass a moment at which the database
+ * answered, at least half a lease ago and not before its clock was set back. Living workers have renewed since. */
 MUST_CHECK enum status queue_rescue_older(struct connection *connection, double moment, int *rescued,
                                           struct error *error);
 

@@ -115,6 +115,13 @@ enum status webhook_deliveries(struct connection *connection, const char *id, co
     "(select d.outcome from webhook_deliveries d where d.webhook = w.id and d.outcome <> 'lost'" \
     " order by d.number desc limit 1)"
 
+/* Due at a moment that is further ahead than the longest delay (webhook_tried) is what was put off before the clock was
+ * set back: it comes first. A lease that ends after two lengths was given before that, too. */
+#define DUE " (w.due_at <= clock_timestamp() or w.due_at > clock_timestamp() + interval '2 hours') "
+#define FREE                                                         \
+    " (w.leased_until is null or w.leased_until < clock_timestamp()" \
+    " or w.leased_until > clock_timestamp() + 2 * $1 * interval '1 second') "
+
 enum status webhook_take(struct connection *connection, enum webhook_share share, double lease_seconds, bool *found,
                          struct webhook_job *out, struct error *error)
 {
@@ -126,9 +133,10 @@ enum status webhook_take(struct connection *connection, enum webhook_share share
         CONNECTION_KEEPS_PLAN
         "with candidate as materialized (select w.id from webhooks w, lateral (select " LAST_OUTCOME
         " as outcome) tried"
-        " where w.due_at <= clock_timestamp() and (w.leased_until is null or w.leased_until < clock_timestamp())"
-        " and w.after < (select last from change_log) and not ($2 and coalesce(tried.outcome <> 'delivered', false))"
-        " order by $2 and tried.outcome is null, w.due_at, w.number limit 1 for update of w skip locked)"
+        " where" DUE "and" FREE
+        "and w.after < (select last from change_log) and not ($2 and coalesce(tried.outcome <> 'delivered', false))"
+        " order by $2 and tried.outcome is null, w.due_at <= clock_timestamp(), w.due_at, w.number limit 1"
+        " for update of w skip locked)"
         " update webhooks w set lease = w.lease + 1, leased_until = clock_timestamp() + $1 * interval '1 second'"
         " from candidate c where w.id = c.id returning w.id, w.lease, w.after, w.tries, w.url, w.secret, w.events,"
         " json_array_length(w.events)",

@@ -208,13 +208,13 @@ static void test_a_plan_says_what_a_group_of_runs_needs(void **state)
     for (int i = 0; i < 2; i++) forget(connection, &runs[i]);
 }
 
-static bool claims(struct connection *connection, const char *owner, double ahead_seconds)
+static bool claims(struct connection *connection, const char *owner, double seconds, double ahead_seconds)
 {
     struct error error;
     struct store_id id = {""};
     bool ours = false;
     (void)snprintf(id.text, sizeof id.text, "%s", owner);
-    OK(demand_claim(connection, "lab", &id, 0, ahead_seconds, 0, &ours, &error));
+    OK(demand_claim(connection, "lab", &id, seconds, ahead_seconds, 0, &ours, &error));
     return ours;
 }
 
@@ -224,13 +224,96 @@ static void test_a_name_is_its_owners_for_as_long_as_it_was_claimed_ahead(void *
     struct connection *connection = connection_of(state);
     struct error error;
     const struct store_id second = {"second"};
-    assert_true(claims(connection, "first", 3600));
-    assert_false(claims(connection, "second", 0));
-    assert_true(claims(connection, "first", 0)); /* which gives back what was claimed ahead */
-    assert_true(claims(connection, "second", 0));
-    assert_true(claims(connection, "second", 3600)); /* a claim renewed so, too */
-    assert_false(claims(connection, "first", 0));
+    assert_true(claims(connection, "first", 0, 200));
+    assert_false(claims(connection, "second", 0, 0));
+    assert_true(claims(connection, "first", 0, 0)); /* which gives back what was claimed ahead */
+    assert_true(claims(connection, "second", 0, 0));
+    assert_true(claims(connection, "second", 0, 200)); /* a claim renewed so, too */
+    assert_false(claims(connection, "first", 0, 0));
     OK(demand_disclaim(connection, "lab", &second, &error));
+}
+
+/* Its owner may always have it, another one when the owner was not seen for 40 s. What was seen a day ahead was seen
+ * before the clock was set back. */
+static void test_a_name_is_free_when_its_launcher_is_gone(void **state)
+{
+    static const struct {
+        const char *seen;
+        bool free;
+    } cases[] = {{"-30 seconds", false}, {"-41 seconds", true}, {"30 seconds", false}, {"1 day", true}};
+    struct connection *connection = connection_of(state);
+    struct error error;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_true(claims(connection, "first", 40, 0));
+        OK(connection_execute(connection, "update launchers set seen_at = clock_timestamp() + $1::text::interval",
+                              VALUES(value_text(cases[i].seen)), NULL, &error));
+        if (claims(connection, "second", 40, 0) != cases[i].free) fail_msg("seen %s ago or ahead", cases[i].seen);
+        OK(connection_execute(connection, "delete from launchers", NO_VALUES, NULL, &error));
+    }
+}
+
+/* The seconds for which a launcher takes the one worker for silent. */
+static double silent_seconds(struct connection *connection)
+{
+    struct error error;
+    json_t *demand;
+    OK(demand_read(connection, label, &demand, &error));
+    const json_t *worker = json_array_get(json_object_get(demand, "workers"), 0);
+    const double seconds = json_number_value(json_object_get(worker, "silent"));
+    json_decref(demand);
+    return seconds;
+}
+
+/* Also one that was seen before the clock was set back, and not since. */
+static void test_runs_of_a_job_that_is_gone_wait_for_their_workers_silence(void **state)
+{
+    static const struct {
+        const char *seen;
+        int released;
+    } cases[] = {{"-20 seconds", 0}, {"20 seconds", 0}, {"-30 seconds", 1}, {"1 day", 1}};
+    struct connection *connection = connection_of(state);
+    const struct store_id worker = {"worker-7"};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error error;
+        struct lease lease;
+        int released = -1;
+        hold(connection, &worker, 1, &lease);
+        OK(connection_execute(connection,
+                              "update workers set seen_at = clock_timestamp() + $1::text::interval where id = $2",
+                              VALUES(value_text(cases[i].seen), value_text(worker.text)), NULL, &error));
+        if ((silent_seconds(connection) > 25) != (cases[i].released > 0)) fail_msg("seen %s: silent", cases[i].seen);
+        OK(demand_job_gone(connection, label, "7", 25, &released, &error));
+        if (released != cases[i].released) fail_msg("seen %s: %d released", cases[i].seen, released);
+        expect_state(connection, &lease.run, released > 0 ? "queued" : "running");
+        OK(worker_gone(connection, &worker, &error));
+        forget(connection, &lease.run);
+    }
+}
+
+/* Which was 20 s ago: what has ended since may have been about to be renewed. */
+static void test_a_launcher_rescues_what_had_ended_when_it_looked(void **state)
+{
+    static const struct {
+        const char *ends;
+        int rescued;
+    } cases[] = {{"-21 seconds", 1}, {"-10 seconds", 0}, {"30 seconds", 0}, {"59 seconds", 0}, {"1 day", 1}};
+    struct connection *connection = connection_of(state);
+    const struct store_id worker = {"worker-7"};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error error;
+        int rescued = -1;
+        struct lease lease;
+        hold(connection, &worker, 1, &lease);
+        const double now =
+            ask(connection, "select extract(epoch from clock_timestamp())::float8 where $1 <> ''", &lease.run);
+        OK(connection_execute(
+            connection, "update runs set lease_until = to_timestamp($2) + $3::text::interval where id = $1",
+            VALUES(value_text(lease.run.text), value_double(now), value_text(cases[i].ends)), NULL, &error));
+        OK(queue_rescue_older(connection, now - 20, &rescued, &error));
+        if (rescued != cases[i].rescued) fail_msg("a lease that ends in %s: %d rescued", cases[i].ends, rescued);
+        forget(connection, &lease.run);
+    }
+    change(connection, "delete from workers where id = $1", &worker);
 }
 
 int main(void)
@@ -243,6 +326,9 @@ int main(void)
         cmocka_unit_test(test_a_run_that_was_to_be_cancelled_is),
         cmocka_unit_test(test_a_plan_says_what_a_group_of_runs_needs),
         cmocka_unit_test(test_a_name_is_its_owners_for_as_long_as_it_was_claimed_ahead),
+        cmocka_unit_test(test_a_name_is_free_when_its_launcher_is_gone),
+        cmocka_unit_test(test_runs_of_a_job_that_is_gone_wait_for_their_workers_silence),
+        cmocka_unit_test(test_a_launcher_rescues_what_had_ended_when_it_looked),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

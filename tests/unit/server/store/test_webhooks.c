@@ -97,6 +97,47 @@ static void test_who_failed_last_time_is_left_to_one_sender(void **state)
     clear(connection);
 }
 
+/* Sets the moment `column` of a webhook, from now. */
+static void put_off(struct connection *connection, const char *column, const char *by, const struct store_id *webhook)
+{
+    struct error error;
+    char sql[120];
+    (void)snprintf(sql, sizeof sql, "update webhooks set %s = clock_timestamp() + $2::text::interval where id = $1",
+                   column);
+    OK(connection_execute(connection, sql, VALUES(value_text(webhook->text), value_text(by)), NULL, &error));
+}
+
+/* A try is put off for an hour at most, and a lease here lasts a minute: what is further ahead comes from a clock that
+ * was set back. It comes before what has been due since. */
+static void test_a_clock_set_back_stops_no_webhook(void **state)
+{
+    static const struct {
+        const char *column, *by;
+        bool taken;
+    } cases[] = {
+        {"due_at", "119 minutes", false},       {"due_at", "121 minutes", true}, {"due_at", "1 day", true},
+        {"leased_until", "119 seconds", false}, {"leased_until", "1 day", true}, {"leased_until", "-1 second", true},
+    };
+    struct connection *connection = connection_of(state);
+    struct error error;
+    clear(connection);
+    const struct store_id due = make(connection), far = make(connection);
+    OK(connection_execute(connection, "update change_log set last = last + 1", NO_VALUES, NULL, &error));
+    put_off(connection, "due_at", "1 day", &far);
+    assert_string_equal(taken(connection, WEBHOOKS_ALL).text, far.text);
+    OK(connection_execute(connection, "delete from webhooks where id = $1", VALUES(value_text(far.text)), NULL,
+                          &error));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        put_off(connection, "due_at", "-1 second", &due);
+        let_go(connection);
+        put_off(connection, cases[i].column, cases[i].by, &due);
+        const struct store_id found = taken(connection, WEBHOOKS_ALL);
+        if ((found.text[0] != '\0') != cases[i].taken)
+            fail_msg("%s in %s: %s", cases[i].column, cases[i].by, cases[i].taken ? "not taken" : "taken");
+    }
+    clear(connection);
+}
+
 static char *rendered(const json_t *answer)
 {
     return json_dumps(answer, JSON_COMPACT);
@@ -156,6 +197,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_is_a_most_of_them),
         cmocka_unit_test(test_who_failed_last_time_is_left_to_one_sender),
+        cmocka_unit_test(test_a_clock_set_back_stops_no_webhook),
         cmocka_unit_test(test_the_answer_of_a_key_is_kept_with_the_webhook),
         cmocka_unit_test(test_old_tries_are_removed_ten_thousand_at_a_time),
     };
