@@ -111,28 +111,25 @@ bool schedule_falls(const struct schedule *schedule)
     return row->falls && (row->over_all || schedule->decay > 0);
 }
 
-int64_t schedule_bend(const struct schedule *schedule)
+bool schedule_cycles(const struct schedule *schedule)
 {
-    if (rows[schedule->kind]->cycles) return schedule->start > schedule->warmup ? schedule->start : schedule->warmup;
-    return schedule->total - (schedule->kind == SCHEDULE_WSD ? schedule->decay : 0);
+    return rows[schedule->kind]->cycles;
 }
 
-bool schedule_same(const struct schedule *a, const struct schedule *b, int64_t steps)
+int64_t schedule_bend(const struct schedule *schedule)
 {
-    if (a->peak != b->peak || a->warmup != b->warmup) return false;
-    if (steps <= a->warmup) return true;
-    if (a->kind != b->kind || a->final != b->final || a->shape != b->shape) return false;
-    if (rows[a->kind]->cycles) return a->start == b->start && a->period == b->period && a->growth == b->growth;
-    return a->decay == b->decay && a->total == b->total;
+    const struct row *row = rows[schedule->kind];
+    if (!row->falls) return schedule->total;
+    if (!row->over_all) return schedule->total - schedule->decay;
+    return row->cycles && schedule->start > schedule->warmup ? schedule->start : schedule->warmup;
 }
 
 double schedule_rate(const struct schedule *schedule, int64_t step)
 {
     const struct row *row = rows[schedule->kind];
     if (step < schedule->warmup) return schedule->peak * (double)(step + 1) / (double)schedule->warmup;
-    int64_t start = row->over_all ? schedule->warmup : schedule->total - schedule->decay;
-    if (row->cycles && schedule->start > start) start = schedule->start;
-    if (!row->falls || step < start) return schedule->peak;
+    const int64_t start = schedule_bend(schedule);
+    if (step < start || start == schedule->total) return schedule->peak;
     const double x = row->cycles ? part_of_cycle(schedule, step - start)
                                  : (double)(step - start) / (double)(schedule->total - start);
     const double factor = row->fall != NULL ? row->fall(x) : shapes[schedule->shape](x);

@@ -51,14 +51,15 @@ MUST_CHECK enum status schedule_check(const struct schedule *schedule, struct er
 /* Whether the schedule lowers the rate at any step after the warm-up. */
 bool schedule_falls(const struct schedule *schedule);
 
-/* The first step at which the cycles, or the decay of wsd, lower the rate; `total` when there are none. */
+/* Whether it falls and rises in cycles. */
+bool schedule_cycles(const struct schedule *schedule);
+
+/* The step at which the schedule begins to fall: the rate is still at its peak there, and lower from the next step on.
+ * `total` when it does not fall. */
 int64_t schedule_bend(const struct schedule *schedule);
 
-/* Whether two schedules are one: a run that goes on with `b` after `steps` steps of `a` has the rates of one run with
- * `b`. They are the same in all, or both are still in the same warm-up. `total` makes no difference to cycles. */
-bool schedule_same(const struct schedule *a, const struct schedule *b, int64_t steps);
-
-/* The rate of update `step`, counted from 0; 0 <= step < total. With s steps done before it:
+/* The rate of update `step`, counted from 0; 0 <= step <= total, where `total` stands for an update after the last one.
+ * With s steps done before it:
  *   warm-up   peak (s + 1) / warmup                                              s < warmup
  *   wsd       peak until total - decay, then with x = (s - (total - decay)) / decay:  linear 1 - x, 1-sqrt 1 - sqrt(x)
  *             (Haegele et al., arXiv 2405.18392, eq. 1)

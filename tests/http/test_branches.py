@@ -40,7 +40,7 @@ def test_a_branch_goes_on_with_the_settings_of_its_trunk(service, trunk):
 
 def test_what_a_branch_posts_is_taken_as_a_whole(service, trunk):
     branch, _ = train(service, "own", 40 * STEP, **{"from": "trunk/step0000010"}, seed=0, optimizer={"name": "adamw"},
-                      schedule={"name": "constant"})
+                      schedule={"name": "constant", "peak": 0.01})
     assert branch["params"]["seed"] == 0
     assert (branch["params"]["optimizer"]["name"], branch["params"]["optimizer"]["beta2"]) == ("adamw", 0.95)
     assert branch["params"]["schedule"]["warmup"] == 0
@@ -54,26 +54,45 @@ def refused(service, step, **more):
     return error["pointer"], error["detail"]
 
 
-@pytest.mark.parametrize("schedule, pointer, most", [
-    ({"name": "wsd", "decay": 21 * STEP}, "decay", 20 * STEP),
-    ({"name": "wsd", "warmup": 21 * STEP}, "warmup", 20 * STEP),
-    ({"name": "sgdr", "start": 19 * STEP, "period": 8 * STEP}, "start", 20 * STEP),
-    ({"name": "oscillating", "period": 8 * STEP}, "start", 20 * STEP),
-])
-def test_a_schedule_that_bends_before_its_checkpoint_is_refused(service, trunk, schedule, pointer, most):
-    """The length that the answer names is accepted."""
-    where, said = refused(service, 20, tokens=40 * STEP, schedule=schedule)
-    assert where == f"/params/schedule/{pointer}" and f" {most} tokens" in said
-    params = {"trajectory": "accepted", "from": "trunk/step0000020", **COMMON, "tokens": 40 * STEP,
-              "schedule": {**schedule, pointer: most}}
+def accepted(service, step, **more):
+    params = {"trajectory": "accepted", "from": f"trunk/step00000{step}", **COMMON, **more}
     answer = service.post("/v1/runs", {"kind": "train", "params": params, "dry_run": True})
     assert answer.status == 200, answer.body
 
 
+@pytest.mark.parametrize("schedule, pointer, most", [
+    ({"name": "wsd", "decay": 31 * STEP}, "decay", 30 * STEP),
+    ({"name": "wsd", "warmup": 12 * STEP}, "warmup", 10 * STEP),
+    ({"name": "sgdr", "start": 9 * STEP, "period": 8 * STEP}, "start", 10 * STEP),
+    ({"name": "oscillating", "period": 8 * STEP}, "start", 10 * STEP),
+])
+def test_a_schedule_that_bends_before_its_checkpoint_is_refused(service, trunk, schedule, pointer, most):
+    """The length that the answer names is accepted."""
+    schedule = {"peak": 0.01, **schedule}
+    where, said = refused(service, 10, tokens=40 * STEP, schedule=schedule)
+    assert where == f"/params/schedule/{pointer}" and f" {most} tokens" in said
+    accepted(service, 10, tokens=40 * STEP, schedule={**schedule, pointer: most})
+
+
 def test_a_decay_that_has_begun_is_not_prolonged(service, trunk):
     """The trunk's own schedule over more tokens is another one: its decay begins where the rate has fallen already."""
-    where, _ = refused(service, 20, tokens=32 * STEP)
-    assert where == "/params/schedule/decay"
+    where, said = refused(service, 20, tokens=32 * STEP)
+    assert where == "/params/schedule" and f"with its {30 * STEP} tokens" in said
+
+
+@pytest.mark.parametrize("step, schedule, pointer, jump", [
+    (10, {"name": "linear", "peak": 0.01}, "/name", "from 0.01 to 0.0075"),
+    (10, {"name": "cosine", "peak": 0.01}, "/name", "from 0.01 to 0.00853553"),
+    (10, {"name": "constant"}, "", "from 0.01 to 0.003"),
+    (20, {"name": "constant", "peak": 0.01}, "", "from 0.00733333 to 0.01"),
+])
+def test_a_branch_whose_rate_would_jump_is_refused_with_both_rates(service, trunk, step, schedule, pointer, jump):
+    where, said = refused(service, step, tokens=40 * STEP, schedule=schedule)
+    assert where == f"/params/schedule{pointer}" and f"would jump {jump}" in said
+
+
+def test_the_rate_that_a_decay_has_reached_may_be_kept(service, trunk):
+    accepted(service, 20, tokens=40 * STEP, schedule={"name": "constant", "peak": trunk[1][20]["learning_rate"]})
 
 
 def test_where_the_step_is_not_known_the_run_finds_out(service, trunk):

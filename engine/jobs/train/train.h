@@ -61,9 +61,10 @@ extern const struct param train_params[];
  * STATUS_INVALID, STATUS_UNSUPPORTED. */
 MUST_CHECK enum status train_check(const struct train_params *params, struct error *error);
 
-/* Checks that the schedule of a branch keeps its peak from its warm-up to the checkpoint that it begins at: the rate
- * would jump there otherwise. `step` is the checkpoint's; `trunk` has the parameters of the run that made it, NULL if
- * they are not known: a branch with the same schedule only goes on with it. STATUS_INVALID. */
+/* Checks that the learning rate of a branch does not jump at the checkpoint that it begins at. `step` is the
+ * checkpoint's; `trunk` has the parameters of the run that made it: the branch must begin with the rate of the trunk's
+ * last step or of the one that would follow. NULL if they are not known: the schedule must then be at its peak from its
+ * warm-up to the checkpoint. STATUS_INVALID. */
 MUST_CHECK enum status train_check_branch(const struct train_params *params, int64_t step,
                                           const struct train_params *trunk, struct error *error);
 

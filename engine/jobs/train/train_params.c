@@ -226,8 +226,10 @@ const struct param train_params[] = {
      .absent_differs = true,
      .schema = "Schedule",
      .variants = schedule_variants,
-     .help = "learning rate against tokens; all its lengths are in tokens; a branch needs one that stays at its peak "
-             "from the warm-up to `from`, or that of the run that made it; left out: wsd, or that one"},
+     .help =
+         "learning rate against tokens; all its lengths are in tokens; a branch needs one that begins with the rate "
+         "that the run that made `from` had there, or one at its peak from the warm-up to `from` where that run "
+         "is not known; left out: wsd, or the one of that run"},
     {.name = "checkpoint_every",
      .type = PARAM_INTEGER,
      .offset = AT(checkpoint_every),

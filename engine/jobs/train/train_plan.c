@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -104,32 +105,63 @@ enum status train_check(const struct train_params *params, struct error *error)
     return train_plan_fit(params, &config, error);
 }
 
+/* Blames the length that takes the schedule from its peak at the checkpoint. `jump` follows "the rate would jump". */
+static enum status check_peak(const struct train_params *params, int64_t step, const char *jump, struct error *error)
+{
+    const struct schedule schedule = train_plan_schedule(params);
+    const int64_t tokens = params->batch_sequences * params->sequence_length, bend = schedule_bend(&schedule);
+    const long long at = (long long)step;
+    if (schedule.warmup > step)
+        return error_set_at(error, STATUS_INVALID, "/params/schedule/warmup",
+                            "the warm-up ends at step %lld, after step %lld of the checkpoint, where the rate would "
+                            "jump%s; at most %lld tokens fit",
+                            (long long)schedule.warmup, at, jump, (long long)(step * tokens));
+    if (bend >= step) return STATUS_OK;
+    if (schedule.kind == SCHEDULE_WSD)
+        return error_set_at(error, STATUS_INVALID, "/params/schedule/decay",
+                            "the decay begins at step %lld, before step %lld of the checkpoint, where the rate would "
+                            "jump%s; at most %lld tokens fit",
+                            (long long)bend, at, jump, (long long)((schedule.total - step) * tokens));
+    if (schedule_cycles(&schedule))
+        return error_set_at(error, STATUS_INVALID, "/params/schedule/start",
+                            "the cycles begin at step %lld, before step %lld of the checkpoint, where the rate would "
+                            "jump%s; give %lld tokens or more",
+                            (long long)bend, at, jump, (long long)(step * tokens));
+    return error_set_at(error, STATUS_INVALID, "/params/schedule/name",
+                        "\"%s\" falls from step %lld on, before step %lld of the checkpoint, where the rate would "
+                        "jump%s; give \"wsd\", whose decay has at most %lld tokens, or \"constant\"",
+                        schedule_names[schedule.kind], (long long)bend, at, jump,
+                        (long long)((schedule.total - step) * tokens));
+}
+
+/* Learning rates that differ by less are one: a rate is printed, and posted again, with six digits. */
+#define RATE_ROUNDING 1e-5
+
+static bool same_rate(double a, double b)
+{
+    return fabs(a - b) <= RATE_ROUNDING * fmax(a, b);
+}
+
 enum status train_check_branch(const struct train_params *params, int64_t step, const struct train_params *trunk,
                                struct error *error)
 {
     const struct schedule schedule = train_plan_schedule(params);
-    const int64_t tokens = params->batch_sequences * params->sequence_length, bend = schedule_bend(&schedule);
+    char jump[80], own[120] = "";
     if (step >= schedule.total) return STATUS_OK; /* what the run says of it is plainer */
-    if (trunk != NULL) {
-        const struct schedule before = train_plan_schedule(trunk);
-        if (schedule_same(&before, &schedule, step)) return STATUS_OK;
-    }
-    if (schedule.warmup > step)
-        return error_set_at(error, STATUS_INVALID, "/params/schedule/warmup",
-                            "the warm-up ends at step %lld, after step %lld of the checkpoint, where the rate would "
-                            "jump; at most %lld tokens fit",
-                            (long long)schedule.warmup, (long long)step, (long long)(step * tokens));
-    if (schedule.kind == SCHEDULE_WSD && bend < step)
-        return error_set_at(error, STATUS_INVALID, "/params/schedule/decay",
-                            "the decay begins at step %lld, before step %lld of the checkpoint, where the rate would "
-                            "jump; at most %lld tokens fit",
-                            (long long)bend, (long long)step, (long long)((schedule.total - step) * tokens));
-    if (bend < step)
-        return error_set_at(error, STATUS_INVALID, "/params/schedule/start",
-                            "the cycles begin at step %lld, before step %lld of the checkpoint, where the rate would "
-                            "jump; give %lld tokens or more",
-                            (long long)bend, (long long)step, (long long)(step * tokens));
-    return STATUS_OK;
+    if (trunk == NULL) return check_peak(params, step, "", error);
+    const struct schedule before = train_plan_schedule(trunk);
+    const double next = schedule_rate(&before, step), last = step > 0 ? schedule_rate(&before, step - 1) : next;
+    const double rate = schedule_rate(&schedule, step), held = last > 0 ? last : next;
+    if (same_rate(rate, last) || same_rate(rate, next)) return STATUS_OK;
+    (void)snprintf(jump, sizeof jump, " from %.6g to %.6g", held, rate);
+    if (same_rate(schedule.peak, held)) return check_peak(params, step, jump, error);
+    if (step < before.total)
+        (void)snprintf(own, sizeof own, ", or the schedule of the run that made it, with its %lld tokens",
+                       (long long)trunk->tokens);
+    return error_set_at(error, STATUS_INVALID, "/params/schedule",
+                        "the learning rate would jump%s at step %lld of the checkpoint; give a schedule that has %.6g "
+                        "there, such as \"constant\" with that peak%s",
+                        jump, (long long)step, held, own);
 }
 
 struct trainer_setup train_plan_setup(const struct train_params *params, int64_t memory_limit)

@@ -93,6 +93,33 @@ static void test_the_stable_part_does_not_depend_on_the_total(void **state)
     for (int64_t i = 0; i < 40; i++) assert_true(schedule_rate(&a, i) == schedule_rate(&b, i));
 }
 
+static void test_a_schedule_is_at_its_peak_until_it_bends(void **state)
+{
+    (void)state;
+    const struct {
+        struct schedule schedule;
+        int64_t bend;
+        double after; /* the last step */
+    } rows[] = {{{.kind = SCHEDULE_WSD, .decay = 4, .final = 0.5}, 16, 0.5},
+                {{.kind = SCHEDULE_WSD}, 20, 1},
+                {{.kind = SCHEDULE_CONSTANT, .decay = 4}, 20, 1},
+                {{.kind = SCHEDULE_COSINE}, 3, 0},
+                {{.kind = SCHEDULE_LINEAR, .final = 0.25}, 3, 0.25},
+                {{.kind = SCHEDULE_SGDR, .period = 17, .growth = 1}, 3, 1},
+                {{.kind = SCHEDULE_OSCILLATING, .period = 4, .start = 16}, 16, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct schedule schedule = rows[i].schedule;
+        schedule.peak = 1;
+        schedule.warmup = 3;
+        schedule.total = 20;
+        assert_int_equal(schedule_bend(&schedule), rows[i].bend);
+        for (int64_t step = 3; step < 20; step++)
+            assert_true((schedule_rate(&schedule, step) < 1) <= (step > rows[i].bend));
+        if (rows[i].bend < 19) assert_true(schedule_rate(&schedule, rows[i].bend + 1) < 1);
+        near(schedule_rate(&schedule, 20), rows[i].after);
+    }
+}
+
 static void test_lengths_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -153,6 +180,7 @@ int main(void)
         cmocka_unit_test(test_sgdr_restarts_in_cycles_that_grow),
         cmocka_unit_test(test_oscillation_falls_and_rises_from_its_start),
         cmocka_unit_test(test_the_stable_part_does_not_depend_on_the_total),
+        cmocka_unit_test(test_a_schedule_is_at_its_peak_until_it_bends),
         cmocka_unit_test(test_lengths_that_do_not_fit_are_refused),
         cmocka_unit_test(test_cycles_that_cannot_be_are_refused_at_their_field),
     };

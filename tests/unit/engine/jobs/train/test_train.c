@@ -344,46 +344,6 @@ static void test_what_does_not_fit_is_refused_at_its_field(void **state)
     expect_refusal(&params, "/params/schedule/name");
 }
 
-static void refuse_branch(const struct train_params *params, int64_t step, const struct train_params *trunk,
-                          const char *pointer, const char *words)
-{
-    assert_int_equal(train_check_branch(params, step, trunk, &error), STATUS_INVALID);
-    assert_string_equal(error.pointer, pointer);
-    if (strstr(error.detail, words) == NULL) fail_msg("\"%s\" lacks \"%s\"", error.detail, words);
-}
-
-/* Lengths that are no whole number of steps are rounded up, so a decay of what is left always fits. */
-static void test_a_branch_may_not_bend_before_its_checkpoint(void **state)
-{
-    (void)state;
-    struct train_params params = plain(), trunk = plain(); /* 40 steps of 64 tokens; 5 of warm-up, a decay of 10 */
-    ok(train_check_branch(&params, 30, NULL, &error));
-    refuse_branch(&params, 31, NULL, "/params/schedule/decay", "at most 576 tokens");
-    ok(train_check_branch(&params, 31, &trunk, &error));
-    ok(train_check_branch(&params, 40, NULL, &error)); /* the run refuses it for another reason */
-    for (int64_t tokens = 31 * STEP - 63; tokens <= 40 * STEP; tokens++) {
-        params.tokens = tokens;
-        params.schedule.decay = tokens - 30 * STEP;
-        ok(train_check_branch(&params, 30, NULL, &error));
-    }
-    trunk.tokens = 41 * STEP; /* its decay began one step later */
-    refuse_branch(&params, 31, &trunk, "/params/schedule/decay", "begins at step 30, before step 31");
-    params = plain();
-    refuse_branch(&params, 4, NULL, "/params/schedule/warmup", "at most 256 tokens");
-    params.schedule.decay = 20 * STEP; /* the trunk was stopped in the warm-up that both have */
-    ok(train_check_branch(&params, 4, &trunk, &error));
-    params.schedule.name = SCHEDULE_SGDR;
-    params.schedule.period = 8 * STEP;
-    params.schedule.growth = 1;
-    refuse_branch(&params, 20, &trunk, "/params/schedule/start", "begin at step 5, before step 20");
-    params.schedule.start = 20 * STEP;
-    ok(train_check_branch(&params, 20, &trunk, &error));
-    trunk.schedule = params.schedule;
-    ok(train_check_branch(&params, 33, &trunk, &error)); /* cycles do not depend on the end */
-    params.schedule.name = SCHEDULE_CONSTANT;
-    ok(train_check_branch(&params, 39, NULL, &error));
-}
-
 static void test_refuses_a_checkpoint_without_state_and_too_little_memory(void **state)
 {
     (void)state;
@@ -523,7 +483,6 @@ int main(void)
         cmocka_unit_test(test_a_changed_request_is_not_gone_on_with),
         cmocka_unit_test(test_a_damaged_state_is_refused),
         cmocka_unit_test(test_what_does_not_fit_is_refused_at_its_field),
-        cmocka_unit_test(test_a_branch_may_not_bend_before_its_checkpoint),
         cmocka_unit_test(test_refuses_a_checkpoint_without_state_and_too_little_memory),
         cmocka_unit_test(test_learns_a_tokenizer_from_text),
         cmocka_unit_test(test_a_plan_on_paper_counts_the_copy_in_bf16),
