@@ -161,6 +161,24 @@ static void add_experts(const struct gguf *file, struct text *text)
     add_number(text, "clip_qkv", number(file, "attention.clamp_kqv"));
 }
 
+/* llama.cpp stores OLMo 3 as olmo2 with a window and, for each layer, whether it has that window. olmo2 has none here,
+ * so the window would be dropped without a word. Of the architectures that are read, those below have one. */
+static enum status check_window(const struct gguf *file, const char *architecture, int64_t window, struct error *error)
+{
+    static const char *const windowed[] = {"llama", "qwen2", "qwen3", "smollm3"};
+    struct gguf_array pattern;
+    char key[KEY_SIZE];
+    for (size_t i = 0; i < sizeof windowed / sizeof windowed[0]; i++)
+        if (strcmp(windowed[i], architecture) == 0) return STATUS_OK;
+    if (window <= 0 && !gguf_array(file, key_of(file, "attention.sliding_window_pattern", key), &pattern))
+        return STATUS_OK;
+    return error_set(
+        error, STATUS_UNSUPPORTED,
+        "%s: has layers with a sliding window, which deltaq does not read for %.40s; a GGUF file of OLMo 3, "
+        "which is stored as olmo2, is not supported",
+        file_name(gguf_file(file)), architecture);
+}
+
 enum status gguf_config_text(struct gguf *const *files, int count, char **out, struct error *error)
 {
     struct text text = {.used = 0};
@@ -176,6 +194,8 @@ enum status gguf_config_text(struct gguf *const *files, int count, char **out, s
             error, STATUS_UNSUPPORTED,
             "%s: a mixture of experts is read from GGUF only of olmoe, not of %.40s; register it as safetensors",
             file_name(gguf_file(file)), architecture);
+    enum status status = check_window(file, architecture, window, error);
+    if (status != STATUS_OK) return status;
     /* Mistral's models are stored as llama with a sliding window, which Llama does not have. */
     add(&text, "{\"model_type\": \"%.40s\"",
         window > 0 && strcmp(architecture, "llama") == 0 ? "mistral" : architecture);
@@ -197,8 +217,7 @@ enum status gguf_config_text(struct gguf *const *files, int count, char **out, s
     add_token(file, &text, "bos_token_id", "tokenizer.ggml.bos_token_id");
     add_token(file, &text, "eos_token_id", "tokenizer.ggml.eos_token_id");
     add_token(file, &text, "pad_token_id", "tokenizer.ggml.padding_token_id");
-    const enum status status = add_scaling(files, count, &text, error);
-    if (status != STATUS_OK) return status;
+    if ((status = add_scaling(files, count, &text, error)) != STATUS_OK) return status;
     add(&text, "}");
     *out = strdup(text.bytes);
     return *out != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "cannot allocate a configuration");

@@ -15,7 +15,8 @@ bool gguf_config_integer(const struct gguf *file, const char *rest, int64_t *out
 
 /* The text for a model in `count` files; the first has the metadata. The caller frees *out. Missing metadata is left
  * out of the text, because the readers of a config.json report what it lacks. STATUS_UNSUPPORTED (frequency divisors
- * that no known scaling gives), STATUS_NO_MEMORY, statuses of gguf_read_f32. */
+ * that no known scaling gives; a sliding window in an architecture that has none here), STATUS_NO_MEMORY, statuses of
+ * gguf_read_f32. */
 MUST_CHECK enum status gguf_config_text(struct gguf *const *files, int count, char **out, struct error *error);
 
 #endif

@@ -1,90 +1,10 @@
 /* GGUF: what a sound file says, and every rule of its header with a file that breaks only it. */
 #include "engine/files/scratch.h"
-#include "unit.h"
+#include "engine/formats/gguf/gguf_bytes.h"
 
 #include "formats/gguf/gguf_split.h"
+#include "model/architecture.h"
 #include "weights/weights.h"
-
-/* Places in the sound file, to be spoiled. */
-enum mark {
-    VERSION,
-    TENSORS,
-    ENTRIES,
-    KEY_SIZE,
-    KEY_BYTE,
-    VALUE_TYPE,
-    ALIGNMENT,
-    TEXT_SIZE,
-    TEXT_BYTE,
-    ARRAY_TYPE,
-    ARRAY_COUNT,
-    ARRAY_TEXT,
-    TRUTH,
-    HEADS,
-    NAME_SIZE,
-    NAME_BYTE,
-    RANK,
-    ROW,
-    COLUMN,
-    TYPE,
-    OFFSET,
-    SECOND_NAME,
-    SECOND_OFFSET,
-    MARKS
-};
-
-struct gguf_bytes {
-    uint8_t bytes[4096];
-    size_t size, marks[MARKS];
-};
-
-static void put(struct gguf_bytes *to, uint64_t value, int width)
-{
-    for (int i = 0; i < width; i++) to->bytes[to->size++] = (uint8_t)(value >> 8 * i);
-}
-
-static void text(struct gguf_bytes *to, const char *value)
-{
-    put(to, strlen(value), 8);
-    memcpy(to->bytes + to->size, value, strlen(value));
-    to->size += strlen(value);
-}
-
-static void mark(struct gguf_bytes *to, enum mark which)
-{
-    to->marks[which] = to->size;
-}
-
-static void number(struct gguf_bytes *to, const char *key, uint32_t value)
-{
-    text(to, key);
-    put(to, 4, 4);
-    put(to, value, 4);
-}
-
-static void real(struct gguf_bytes *to, const char *key, float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    text(to, key);
-    put(to, 6, 4);
-    put(to, bits, 4);
-}
-
-static void tensor(struct gguf_bytes *to, const char *name, uint64_t row, uint64_t rows, uint32_t type, uint64_t offset)
-{
-    text(to, name);
-    mark(to, RANK);
-    put(to, rows > 0 ? 2 : 1, 4);
-    mark(to, ROW);
-    put(to, row, 8);
-    mark(to, COLUMN);
-    if (rows > 0) put(to, rows, 8);
-    mark(to, TYPE);
-    put(to, type, 4);
-    mark(to, OFFSET);
-    put(to, offset, 8);
-}
 
 /* Q: [8, 32] in Q8_0, two heads of four rows, row r filled with r + 1; an embedding [3, 32] in F32; alignment 32. */
 static void build(struct gguf_bytes *to)
@@ -428,6 +348,58 @@ static void test_windows_and_scaled_rotations_are_told(void **state)
     free(file);
 }
 
+/* A file of that architecture with nothing in it but a window, or which layers have one. */
+static void build_window(struct gguf_bytes *to, const char *architecture, int64_t window, bool pattern)
+{
+    char key[80];
+    memset(to, 0, sizeof *to);
+    memcpy(to->bytes, "GGUF", 4);
+    to->size = 4;
+    put(to, 3, 4);
+    put(to, 1, 8);
+    put(to, pattern ? 3 : 2, 8);
+    text(to, "general.architecture");
+    put(to, 8, 4);
+    text(to, architecture);
+    (void)snprintf(key, sizeof key, "%s.attention.sliding_window", architecture);
+    number(to, key, (uint32_t)window);
+    if (pattern) { /* an array of truths */
+        (void)snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", architecture);
+        text(to, key);
+        put(to, 9, 4);
+        put(to, 7, 4);
+        put(to, 4, 8);
+        put(to, 0x00010101, 4);
+    }
+    tensor(to, "token_embd.weight", 32, 1, 0, 0);
+    while (to->size % 32 != 0) put(to, 0, 1);
+    for (int i = 0; i < 32; i++) put(to, 0, 4);
+}
+
+/* OLMo 3 is stored as olmo2 with both keys. What has a window is what the rows of architectures say. */
+static void test_a_window_that_the_architecture_lacks_is_refused(void **state)
+{
+    static const char *const names[] = {"llama", "qwen2", "qwen3", "olmo2", "smollm3", "olmoe"};
+    struct gguf_bytes *file = malloc(sizeof *file);
+    (void)state;
+    assert_non_null(file);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const bool mistral = strcmp(names[i], "llama") == 0;
+        const struct architecture *row = architecture_find(mistral ? "mistral" : names[i]);
+        assert_non_null(row);
+        for (int with = 0; with < 4; with++) {
+            struct weights *weights = NULL;
+            struct error error;
+            build_window(file, names[i], with % 2 * 7, with / 2 > 0);
+            const bool refused = with > 0 && row->window == WINDOW_NEVER;
+            assert_int_equal(open_bytes(file, &weights, &error), refused ? STATUS_UNSUPPORTED : STATUS_OK);
+            if (refused) assert_non_null(strstr(error.detail, "sliding window"));
+            weights_close(weights);
+        }
+    }
+    free(file);
+}
+
 static void test_parts_are_told_by_their_names(void **state)
 {
     char name[64];
@@ -462,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_names_and_keys_are_there_once),
         cmocka_unit_test(test_the_experts_of_a_layer_are_tensors_of_their_own),
         cmocka_unit_test(test_windows_and_scaled_rotations_are_told),
+        cmocka_unit_test(test_a_window_that_the_architecture_lacks_is_refused),
         cmocka_unit_test(test_parts_are_told_by_their_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
