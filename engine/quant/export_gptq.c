@@ -93,6 +93,15 @@ static enum status write(const struct export_grid *grid, const struct quantized_
                                 layer->columns * (int64_t)sizeof *layer->g_idx, error);
 }
 
+/* Readers take one word for all modules: whether columns are ordered in any. Of a single group g_idx is 0 anyway. */
+static bool is_ordered(const struct export_grid *grid, const struct export_modules *modules)
+{
+    bool ordered = grid->ordered;
+    for (int64_t i = 0; i < modules->count; i++)
+        ordered = ordered || (modules->list[i].grid != NULL && modules->list[i].grid->ordered);
+    return ordered;
+}
+
 static void configure(const struct export_grid *grid, const struct export_modules *modules, FILE *out)
 {
     const char *version = grid->sym ? "gptq" : "gptq_v2";
@@ -100,8 +109,8 @@ static void configure(const struct export_grid *grid, const struct export_module
         out,
         "{\"quant_method\": \"gptq\", \"bits\": %d, \"group_size\": %lld, \"desc_act\": %s, \"sym\": %s, \"lm_head\": "
         "false, \"checkpoint_format\": \"%s\", \"pack_dtype\": \"int32\", ",
-        grid->bits, (long long)grid->group_size, grid->ordered ? "true" : "false", grid->sym ? "true" : "false",
-        version);
+        grid->bits, (long long)grid->group_size, is_ordered(grid, modules) ? "true" : "false",
+        grid->sym ? "true" : "false", version);
     export_format_dynamic(grid, modules, out);
     (void)fprintf(out, "\"meta\": {\"quantizer\": [\"deltaq:%s\"]}}", DELTAQ_VERSION);
 }

@@ -116,6 +116,8 @@ READERS = {"gptq": (of_gptq, "qweight"), "awq": (of_awq, "qweight"),
     ("gptq", {"name": "rtn", "bits": 2, "group_size": 32}),
     ("gptq", {"name": "gptq", "bits": 3, "group_size": 32, "sym": False}),
     ("gptq", {"name": "gptq", "bits": 4, "group_size": 32, "desc_act": True}),
+    ("gptq", {"name": "gptq", "bits": 4, "group_size": -1, "desc_act": True,
+              "overrides": [{"pattern": "down_proj", "group_size": 32}]}),
     ("gptq",
      {"name": "gptq", "bits": 8, "group_size": -1, "overrides": [{"pattern": "layers.0.*down_proj$", "skip": True}]}),
     ("gptq", {"name": "gptq", "bits": 4, "group_size": 32, "overrides": [*MIXED, {"pattern": "up_proj", "bits": 3}]}),
@@ -239,6 +241,19 @@ def test_the_format_has_its_own_file_too(service, subject):
     assert alone == json.loads(artifact(service, packed, "config.json"))["quantization_config"]
     assert (alone["bits"], alone["group_size"], alone["desc_act"], alone["sym"], alone["checkpoint_format"]) == (
         4, 32, True, True, "gptq")
+
+
+@pytest.mark.parametrize("overrides,ordered", [([], False), ([{"pattern": "down_proj", "group_size": 32}], True)],
+                         ids=["whole rows", "groups"])
+def test_the_order_of_columns_of_one_module_is_named(service, subject, overrides, ordered):
+    """A reader sorts columns by g_idx in all modules or in none, as desc_act says."""
+    method = {"name": "gptq", "bits": 4, "group_size": -1, "desc_act": True, "overrides": overrides}
+    packed = run(service, subject, method, "gptq")
+    tensors = read(artifact(service, packed, "model.safetensors"))
+    indexes = {name: tensor for name, tensor in tensors.items() if name.endswith(".g_idx")}
+    permuted = {name for name, index in indexes.items() if (numpy.diff(index) < 0).any()}
+    assert permuted == {name for name in indexes if ordered and "down_proj" in name}
+    assert json.loads(artifact(service, packed, "quantize_config.json"))["desc_act"] is ordered
 
 
 @pytest.mark.parametrize("method", [{"name": "awq", "group_size": 32}, {"name": "nf4"}, {"name": "mxfp4"},
