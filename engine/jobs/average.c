@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "formats/safetensors/safetensors_writer.h"
 #include "jobs/config_files.h"
+#include "model/config_dtype.h"
+#include "model/recognise.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +64,24 @@ static enum status tensor_write(const struct average_request *request, const str
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;
+}
+
+/* Members that make config.json name the stored type; empty when nothing changes. Where tensors are of several types it
+ * names what it named for the first member, whose types they are. */
+static enum status config_members(const struct average_request *request, char out[CONFIG_DTYPE_SIZE],
+                                  struct error *error)
+{
+    const struct family *family = request->family;
+    const enum dtype stored = dtype_of(request, 0);
+    char *text = NULL;
+    size_t size = 0;
+    out[0] = '\0';
+    for (int64_t t = 1; t < family->tensors; t++)
+        if (dtype_of(request, t) != stored) return STATUS_OK;
+    enum status status = recognise_text(family->sources[0], &text, &size, error);
+    if (status == STATUS_OK) status = config_dtype_members("config.json", text, size, stored, out, error);
+    memory_free(text);
+    return status;
 }
 
 /* The caller frees *out. */
@@ -133,15 +153,17 @@ static enum status sync_parent(const char *directory, struct error *error)
 
 enum status average_write(const struct average_request *request, struct error *error)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], config[CONFIG_DTYPE_SIZE];
     struct weights_mix *mix = NULL;
     enum status status;
     if ((status = mix_new(request, &mix, error)) != STATUS_OK) goto done;
+    if ((status = config_members(request, config, error)) != STATUS_OK) goto done;
     if (mkdir(request->directory, 0777) != 0 && errno != EEXIST) {
         status = error_set_errno(error, "cannot make a checkpoint's directory");
         goto done;
     }
-    status = config_files_write(request->family->sources[0], request->directory, NULL, error);
+    status =
+        config_files_write(request->family->sources[0], request->directory, config[0] != '\0' ? config : NULL, error);
     if (status == STATUS_OK) status = directory_path(request->directory, "model.safetensors", too_long, path, error);
     if (status == STATUS_OK) status = weights_write(request, mix, path, error);
     if (status == STATUS_OK) status = sync_parent(request->directory, error);
@@ -154,10 +176,13 @@ enum status average_plan(const struct average_request *request, struct run_plan 
 {
     const struct family *family = request->family;
     struct safetensors_entry *entries = NULL;
+    char config[CONFIG_DTYPE_SIZE];
     int64_t bytes = 0;
     *out = (struct run_plan){.read_bytes = family_stored_bytes(family)};
     plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES);
-    enum status status = config_files_plan(family->sources[0], NULL, out, error);
+    enum status status = config_members(request, config, error);
+    if (status == STATUS_OK)
+        status = config_files_plan(family->sources[0], config[0] != '\0' ? config : NULL, out, error);
     if (status == STATUS_OK) status = entries_list(request, &entries, error);
     if (status == STATUS_OK) status = safetensors_writer_measure(entries, family->tensors, &bytes, error);
     plan_take(out, PLAN_DISK, bytes);

@@ -1,7 +1,7 @@
 /* average.h: the average of checkpoints of one model, written as an ordinary checkpoint: model.safetensors, and the
- * configuration and tokenizer of the first one. Each number is (sum over k, ascending, of weights[k] x member k) / (sum
- * of weights, ascending), all in double, rounded once to its stored type. One slice of one tensor is in memory at a
- * time. */
+ * configuration and tokenizer of the first one. The configuration names another type of weights where the first one's
+ * is not the stored type. Each number is (sum over k, ascending, of weights[k] x member k) / (sum of weights,
+ * ascending), all in double, rounded once to its stored type. One slice of one tensor is in memory at a time. */
 #ifndef JOBS_AVERAGE_H
 #define JOBS_AVERAGE_H
 

@@ -5,6 +5,8 @@
 #include "base/version.h"
 #include "files/file_writer.h"
 #include "formats/safetensors/safetensors_writer.h"
+#include "model/config_dtype.h"
+#include "model/config_text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -115,6 +117,23 @@ static enum status record_write(const char *path, const struct checkpoint *check
     return file_writer_put(path, text, (size_t)size, error);
 }
 
+/* The configuration as it is, but for a type of weights that is not the stored one. */
+static enum status config_write(const char *path, const struct checkpoint *checkpoint, struct error *error)
+{
+    char members[CONFIG_DTYPE_SIZE], *merged = NULL;
+    size_t size = 0;
+    enum status status = config_dtype_members("config.json", checkpoint->config, checkpoint->config_size,
+                                              checkpoint->dtype, members, error);
+    if (status != STATUS_OK) return status;
+    if (members[0] == '\0') return file_writer_put(path, checkpoint->config, checkpoint->config_size, error);
+    const struct config_text texts[] = {{"type of weights", members, strlen(members)},
+                                        {"config.json", checkpoint->config, checkpoint->config_size}};
+    status = config_text_merge(texts, 2, &merged, &size, error);
+    if (status == STATUS_OK) status = file_writer_put(path, merged, size, error);
+    memory_free(merged);
+    return status;
+}
+
 static enum status files_write(const char *directory, const struct checkpoint *checkpoint,
                                const struct parameters *parameters, struct error *error)
 {
@@ -123,8 +142,7 @@ static enum status files_write(const char *directory, const struct checkpoint *c
     if ((status = directory_path(directory, "model.safetensors", too_long, path, error)) != STATUS_OK) return status;
     if ((status = weights_write(path, parameters, checkpoint->dtype, error)) != STATUS_OK) return status;
     if ((status = directory_path(directory, "config.json", too_long, path, error)) != STATUS_OK) return status;
-    if ((status = file_writer_put(path, checkpoint->config, checkpoint->config_size, error)) != STATUS_OK)
-        return status;
+    if ((status = config_write(path, checkpoint, error)) != STATUS_OK) return status;
     if ((status = directory_path(directory, "training.json", too_long, path, error)) != STATUS_OK) return status;
     if ((status = record_write(path, checkpoint, error)) != STATUS_OK) return status;
     if ((status = directory_path(directory, "tokenizer.json", too_long, path, error)) != STATUS_OK) return status;

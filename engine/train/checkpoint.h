@@ -11,7 +11,7 @@
 
 struct checkpoint {
     const char *directory; /* the new directory's path; its parent exists */
-    const char *config;    /* text of config.json */
+    const char *config;    /* text of config.json; a type of weights that it names becomes `dtype` in the file */
     size_t config_size;
     const struct tokenizer *tokenizer; /* NULL: none */
     enum dtype dtype;                  /* DTYPE_F32 or DTYPE_BF16 */

@@ -3,6 +3,7 @@
 #include "engine/jobs/tiny_model.h"
 
 #include "base/memory.h"
+#include "files/file.h"
 #include "jobs/average.h"
 #include "jobs/saved_table.h"
 
@@ -110,6 +111,43 @@ static void test_narrow_types_are_rounded_once(void **state)
     const double nearly_one[MEMBERS] = {1, 0x1p-30, 0};
     check_average(NULL, DTYPE_BF16);
     check_average(nearly_one, DTYPE_BF16);
+}
+
+/* The average of llamas whose config.json has `more`, in that type, names `expected`; NULL: it is their config.json. */
+static void check_named_type(const char *more, int dtype, const char *expected)
+{
+    struct members members;
+    struct scratch out;
+    struct error error;
+    char config[600], *text = NULL;
+    size_t size = 0;
+    (void)snprintf(config, sizeof config, "%.*s%s}", (int)strlen(tiny_llama) - 1, tiny_llama, more);
+    members_open(&members, config);
+    scratch_open(&out);
+    const struct average_request request = {.family = &members.family, .directory = out.directory, .dtype = dtype};
+    assert_int_equal(average_write(&request, &error), STATUS_OK);
+    assert_int_equal(file_read_all(AT_FDCWD, scratch_path(&out, "config.json"), 4096, &text, &size, &error), STATUS_OK);
+    if (expected == NULL) {
+        assert_int_equal(size, strlen(config));
+        assert_memory_equal(text, config, size);
+    } else
+        assert_non_null(memmem(text, size, expected, strlen(expected)));
+    memory_free(text);
+    scratch_close(&out);
+    members_close(&members);
+}
+
+/* The members are stored as float32. */
+static void test_the_configuration_names_the_stored_type(void **state)
+{
+    (void)state;
+    static const char narrow[] = ", \"torch_dtype\": \"bfloat16\"", wide[] = ", \"dtype\": \"float32\"";
+    check_named_type(narrow, DTYPE_F32, "\"torch_dtype\": \"float32\"");
+    check_named_type(narrow, -1, "\"torch_dtype\": \"float32\"");
+    check_named_type(narrow, DTYPE_BF16, NULL);
+    check_named_type(wide, DTYPE_F16, "\"dtype\": \"float16\"");
+    check_named_type(wide, -1, NULL);
+    check_named_type("", DTYPE_BF16, NULL);
 }
 
 /* A model of a mix reads as the file of the same average would. */
@@ -229,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_the_stated_ones),
+        cmocka_unit_test(test_the_configuration_names_the_stored_type),
         cmocka_unit_test(test_narrow_types_are_rounded_once),
         cmocka_unit_test(test_mix_equals_the_file),
         cmocka_unit_test(test_other_models_are_refused_by_name),

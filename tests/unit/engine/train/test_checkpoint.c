@@ -8,10 +8,11 @@
 
 #include <math.h>
 
-#define MODEL                                                                                    \
+#define MODEL_OF(more)                                                                           \
     "{\"model_type\":\"gpt_neox\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2," \
     "\"num_attention_heads\":2,"                                                                 \
-    "\"intermediate_size\":12,\"max_position_embeddings\":16,\"rotary_pct\":0.5}"
+    "\"intermediate_size\":12,\"max_position_embeddings\":16,\"rotary_pct\":0.5" more "}"
+#define MODEL MODEL_OF("")
 
 static struct error error;
 
@@ -114,6 +115,33 @@ static void test_what_is_written_opens(void **state)
     (void)snprintf(path, sizeof path, "%s/training.state", bench.directory);
     assert_int_not_equal(access(path, F_OK), 0); /* not asked for */
     bench_close(&bench);
+}
+
+/* What names no type, or the stored one, is written as it is. */
+static void test_the_configuration_names_the_stored_type(void **state)
+{
+    (void)state;
+    static const char *const named[] = {MODEL_OF(""), MODEL_OF(",\"torch_dtype\":\"float16\",\"dtype\":\"float16\""),
+                                        MODEL_OF(",\"torch_dtype\":\"bfloat16\"")};
+    for (int i = 0; i < 6; i++) {
+        const bool wide = i % 2 == 0, kept = i / 2 == 0 || i == 5;
+        struct bench bench;
+        char path[900], *text = NULL;
+        size_t size = 0;
+        bench_open_model(&bench, named[i / 2]);
+        const struct checkpoint checkpoint = checkpoint_of(&bench, wide ? DTYPE_F32 : DTYPE_BF16, NULL);
+        ok(checkpoint_write(&checkpoint, &bench.parameters, &error));
+        hold_against(&bench, wide);
+        (void)snprintf(path, sizeof path, "%s/config.json", bench.directory);
+        ok(file_read_all(AT_FDCWD, path, 4096, &text, &size, &error));
+        assert_int_equal(size == strlen(bench.model) && memcmp(text, bench.model, size) == 0, kept);
+        const char *first = wide ? "\"torch_dtype\": \"float32\"" : "\"torch_dtype\": \"bfloat16\"";
+        const char *second = wide ? "\"dtype\": \"float32\"" : "\"dtype\": \"bfloat16\"";
+        assert_int_equal(memmem(text, size, first, strlen(first)) != NULL, !kept);
+        assert_int_equal(memmem(text, size, second, strlen(second)) != NULL, i / 2 == 1);
+        memory_free(text);
+        bench_close(&bench);
+    }
 }
 
 static void test_an_older_one_is_replaced(void **state)
@@ -423,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_transposed_weights_are_written_as_the_architecture_has_them),
         cmocka_unit_test(test_what_is_written_opens),
         cmocka_unit_test(test_state_space_models_are_written_and_recognised),
+        cmocka_unit_test(test_the_configuration_names_the_stored_type),
         cmocka_unit_test(test_an_older_one_is_replaced),
         cmocka_unit_test(test_a_failure_leaves_nothing),
         cmocka_unit_test(test_state_comes_back_to_the_bit),
