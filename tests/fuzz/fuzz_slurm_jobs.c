@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct slurm_job *jobs = NULL;
     struct error error;
     size_t count = 0, lines = 1;
-    char end[32];
+    struct slurm_end ends[] = {{"1", ""}, {"17", ""}};
     printed = bytes;
     printed_size = size;
     for (size_t i = 0; i < size; i++) lines += bytes[i] == '\n';
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         fuzz_require(jobs[i].pending == (jobs[i].id[0] == '\0') && (jobs[i].pending || !jobs[i].delayed));
     }
     free(jobs);
-    slurm_end("1", end, sizeof end);
-    fuzz_require(strchr(end, '\n') == NULL);
+    slurm_ends(ends, 2);
+    for (size_t i = 0; i < 2; i++) fuzz_require(strchr(ends[i].state, '\n') == NULL);
     return 0;
 }
