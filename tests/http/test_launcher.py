@@ -204,7 +204,7 @@ def test_a_launcher_that_lost_its_name_during_a_look_submits_nothing(lab):
         (lab.directory / "hold-jobs").unlink()
         lab.until(lambda: len(lab.commands("squeue")) == 2)
         assert lab.sql("select seen_at from launchers") != seen  # it claims its name again behind the list
-        lab.sql("update launchers set owner = 'another', seen_at = clock_timestamp() + interval '1 hour'")
+        lab.sql("update launchers set owner = 'another', seen_at = clock_timestamp() + interval '4 minutes'")
         (lab.directory / "hold-ended").unlink()
         lab.until(lambda: "waits: another launcher" in lab.log.read_text())
     assert lab.commands("sbatch") == []
