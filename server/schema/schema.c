@@ -395,7 +395,11 @@ static json_t *complete_field(struct reader *reader, const struct param *param, 
     } else {
         made = normalize(reader, param->type, value);
     }
-    if (reader->no_memory || made == NULL) return reader->no_memory ? NULL : value;
+    if (reader->no_memory) {
+        json_decref(made);
+        return NULL;
+    }
+    if (made == NULL) return value;
     if (json_object_set_new(object, param->name, made) != 0) reader->no_memory = true;
     return reader->no_memory ? NULL : made;
 }

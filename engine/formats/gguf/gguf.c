@@ -196,15 +196,15 @@ static enum status read_entries(struct gguf *file, struct gguf_cursor *cursor, i
     return STATUS_OK;
 }
 
+static int by_key_alone(const void *key, const void *entry)
+{
+    return strcmp(key, ((const struct entry *)entry)->key);
+}
+
 static const struct entry *find_entry(const struct gguf *file, const char *key)
 {
-    char *name = NULL;
-    struct entry wanted = {.type = TYPE_ARRAY};
-    if (file->entry_count == 0 || (name = strdup(key)) == NULL) return NULL;
-    wanted.key = name;
-    const struct entry *found = bsearch(&wanted, file->entries, (size_t)file->entry_count, sizeof wanted, by_key);
-    free(name);
-    return found;
+    if (file->entry_count == 0) return NULL;
+    return bsearch(key, file->entries, (size_t)file->entry_count, sizeof(struct entry), by_key_alone);
 }
 
 bool gguf_integer(const struct gguf *file, const char *key, int64_t *out)
