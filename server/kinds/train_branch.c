@@ -23,6 +23,13 @@ static enum status fill(json_t *params, struct schema_filled *out, struct error 
     return schema_fill(train_params, sizeof(struct train_params), params, "/params", NULL, out, error);
 }
 
+/* Nobody means the default peak, or the trunk's own where the rate has left it already. */
+static bool other_peak(const struct run_request *request, const struct train_params *trunk)
+{
+    const json_t *peak = json_object_get(json_object_get(request->posted, "schedule"), "peak");
+    return json_is_number(peak) && json_number_value(peak) != trunk->schedule.peak;
+}
+
 enum status train_branch_open(struct run_request *request, const char *from, struct train_branch *out,
                               struct error *error)
 {
@@ -36,13 +43,14 @@ enum status train_branch_open(struct run_request *request, const char *from, str
     json_t *trunk = json_object_get(out->run, "params");
     if (status == STATUS_OK && trunk != NULL) status = inherit(request, trunk, error);
     if (status == STATUS_OK && trunk != NULL) status = fill(trunk, &out->trunk, error);
+    if (status == STATUS_OK && trunk != NULL) out->steps = other_peak(request, out->trunk.params);
     return status == STATUS_OK ? fill(request->params, &out->own, error) : status;
 }
 
 enum status train_branch_check(const struct train_branch *branch, struct error *error)
 {
-    return branch->step < 0 ? STATUS_OK
-                            : train_check_branch(branch->own.params, branch->step, branch->trunk.params, error);
+    const struct train_params *trunk = branch->steps ? NULL : branch->trunk.params;
+    return branch->step < 0 ? STATUS_OK : train_check_branch(branch->own.params, branch->step, trunk, error);
 }
 
 void train_branch_close(struct train_branch *branch)

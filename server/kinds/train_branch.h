@@ -12,13 +12,14 @@ struct train_branch {
     struct schema_filled trunk; /* the trunk's; lent by `run` */
     json_t *run;                /* document of the trunk; NULL: not known */
     int64_t step;               /* of the checkpoint, -1: not known */
+    bool steps;                 /* the rate goes to another peak there: one was posted that is not the trunk's */
 };
 
 /* A seed, an optimizer and a schedule that were not posted become those of the trunk, in the document and in out->own.
  * `from` is the id of the checkpoint. The caller closes *out. */
 MUST_CHECK enum status train_branch_open(struct run_request *request, const char *from, struct train_branch *out,
                                          struct error *error);
-/* train_check_branch, where the checkpoint's step is known. */
+/* train_check_branch, where the checkpoint's step is known; a rate that steps is meant, and need not be the trunk's. */
 MUST_CHECK enum status train_branch_check(const struct train_branch *branch, struct error *error);
 void train_branch_close(struct train_branch *branch); /* {0} is fine */
 

@@ -95,6 +95,14 @@ def test_the_rate_that_a_decay_has_reached_may_be_kept(service, trunk):
     accepted(service, 20, tokens=40 * STEP, schedule={"name": "constant", "peak": trunk[1][20]["learning_rate"]})
 
 
+def test_a_step_to_another_peak_is_made_when_it_is_posted(service, trunk):
+    """As step decays are; by default, or by a schedule that has left its peak there, no rate changes."""
+    accepted(service, 10, tokens=40 * STEP, schedule={"name": "constant", "peak": 0.002})
+    accepted(service, 20, tokens=40 * STEP, schedule={"name": "wsd", "peak": 0.02, "decay": 20 * STEP})
+    where, said = refused(service, 10, tokens=40 * STEP, schedule={"name": "linear", "peak": 0.002})
+    assert where == "/params/schedule/name" and "falls from step" in said
+
+
 def test_where_the_step_is_not_known_the_run_finds_out(service, trunk):
     """A copy of a checkpoint that was registered without its step and has no trunk."""
     shutil.copytree(trunk[1][20]["source"]["path"], service.files / "bare")

@@ -228,8 +228,8 @@ const struct param train_params[] = {
      .variants = schedule_variants,
      .help =
          "learning rate against tokens; all its lengths are in tokens; a branch needs one that begins with the rate "
-         "that the run that made `from` had there, or one at its peak from the warm-up to `from` where that run "
-         "is not known; left out: wsd, or the one of that run"},
+         "that the run that made `from` had there, or one at another peak, which is posted, from its warm-up to "
+         "`from`; left out: wsd, or the one of that run"},
     {.name = "checkpoint_every",
      .type = PARAM_INTEGER,
      .offset = AT(checkpoint_every),
