@@ -128,11 +128,15 @@ function measuredBy(run, text) {
   return h("a", { href: runLink(run.id), "aria-label": `${text}, to the run` }, text);
 }
 
-/* The evaluation, and whose weights were read where they are another checkpoint's. */
-function measuredOn(run) {
-  const { measured } = run, evaluation = evaluationIn(run);
-  const whose = measured ? `as ${measured.trajectory}/${measured.name}, of the same weights` : "";
-  return [evaluation, whose].filter(Boolean).join("; ");
+/* Which runs read another checkpoint of the same weights, in words; empty where none did. */
+function ofOthers(runs) {
+  const found = new Map();
+  for (const run of runs.filter(({ measured }) => measured)) {
+    const { trajectory, name } = run.measured, place = `${trajectory}/${name}`;
+    found.set(place, (found.get(place) ?? new Set()).add(methodOf(run) || run.kind));
+  }
+  return [...found].map(([place, methods]) =>
+    `Measured of ${place}, which has the same weights: ${[...methods].join(", ")}.`).join(" ");
 }
 
 /* Every number with what it was measured on. `note`: words below the table. */
@@ -140,11 +144,12 @@ export function measuredSection(runs, note) {
   const told = runs.map((run) => ({
     run,
     method: methodOf(run),
-    evaluation: measuredOn(run),
+    evaluation: evaluationIn(run),
     calibration: calibrationIn(run),
   }));
   const rows = told.flatMap((one) => numbersOf(one.run).map((number) => ({ ...one, ...number })));
   if (!rows.length) return null;
+  const below = [ofOthers(runs), note].filter(Boolean).join(" ");
   const columns = [
     {
       label: "Number",
@@ -166,7 +171,7 @@ export function measuredSection(runs, note) {
   return h("section", {}, h("h2", {}, "Measurements"), dataTable({
     caption: "Measurements", className: "layers measured", sortable: true, rows, columns,
     ...sortedBy("measured", columns),
-  }), note ? h("p", { class: "muted caption" }, note) : null);
+  }), below ? h("p", { class: "muted caption" }, below) : null);
 }
 
 function difference(paired, name) {
