@@ -13,6 +13,7 @@
 #include "store/migrations.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,8 +35,9 @@ static const double STOP_SECONDS = 8;
 static const double SLICE_SECONDS = 2; /* of a clean-up, for which queued runs wait */
 /* Fractions of a lease. A gap of OUTAGE and two polls between two answers of the database (or a host suspended for that
  * long) is an outage. For AFTER_OUTAGE the worker then rescues no runs, because other workers may be alive and need
- * time to renew. */
-static const double OUTAGE = 0.6, AFTER_OUTAGE = 0.5;
+ * time to renew. So it does when the database's clock was set by CLOCK_SET or more: by that clock all leases are over
+ * then, or none is for long. An answer that is late by as much only puts rescues off. */
+static const double OUTAGE = 0.6, AFTER_OUTAGE = 0.5, CLOCK_SET = 0.2;
 
 /* Between 0.75 and 1.25 times `seconds`, so that a thousand workers do not ask at the same time. */
 static double jittered(double seconds)
@@ -141,14 +143,17 @@ static void seek_work(struct worker *worker)
     take_batch(worker, runs, 1 + others, sent_at);
 }
 
-/* Call it when the database has answered. True when there was no recent outage. */
-static bool steady(struct worker *worker)
+/* Call it when the database has answered, whose clock is `clock`. True when there was no recent outage, and the clock
+ * was not set. */
+static bool steady(struct worker *worker, double clock)
 {
-    const double time = worker_now();
+    const double time = worker_now(), ahead = clock - time;
     if (worker->answered_at <= 0 ||
-        time - worker->answered_at > worker->lease_seconds * OUTAGE + 2 * WORKER_POLL_SECONDS)
+        time - worker->answered_at > worker->lease_seconds * OUTAGE + 2 * WORKER_POLL_SECONDS ||
+        fabs(ahead - worker->clock_ahead) > worker->lease_seconds * CLOCK_SET)
         worker->steady_since = time;
     worker->answered_at = time;
+    worker->clock_ahead = ahead;
     return time - worker->steady_since >= worker->lease_seconds * AFTER_OUTAGE;
 }
 
@@ -156,17 +161,18 @@ static void keep_house(struct worker *worker)
 {
     struct error error;
     int rescued = 0;
+    double clock = worker->clock_ahead + worker_now();
     worker->housekeeping_at =
         worker_now() +
         jittered(worker->lease_seconds / 3 < HOUSEKEEPING_SECONDS ? worker->lease_seconds / 3 : HOUSEKEEPING_SECONDS);
     if (worker->registered) {
         bool listed;
-        if (worker_seen(worker->connection, &worker->identity.id, &listed, &error) != STATUS_OK) return;
+        if (worker_seen(worker->connection, &worker->identity.id, &listed, &clock, &error) != STATUS_OK) return;
         worker->registered = listed; /* who took this process for dead may have removed it */
     }
     if (!ready(worker)) return;
     if (!fits_database(worker)) return;
-    if (!steady(worker)) return;
+    if (!steady(worker, clock)) return;
     if (queue_rescue(worker->connection, worker->lease_seconds, &rescued, &error) != STATUS_OK) return;
     if (rescued > 0)
         log_warning(LOG_COMPONENT_WORKER, "rescued %d run%s of workers that are gone", rescued,

@@ -50,6 +50,7 @@ struct worker {
     int cleaned;                                  /* what the present clean-up has removed */
     double answered_at;                           /* when housekeeping last reached the database */
     double steady_since;                          /* the database has answered since then, without an outage */
+    double clock_ahead;                           /* the database's clock less worker_now() then */
 
     struct leased_batch *batch; /* NULL: idle */
     struct held_member members[WORKER_BATCH_MOST];

@@ -35,14 +35,21 @@ enum status worker_register(struct connection *connection, const struct worker_i
         NULL, error);
 }
 
-enum status worker_seen(struct connection *connection, const struct store_id *id, bool *listed, struct error *error)
+enum status worker_seen(struct connection *connection, const struct store_id *id, bool *listed, double *clock,
+                        struct error *error)
 {
-    int64_t affected = 0;
-    const enum status status = connection_execute(
-        connection, CONNECTION_KEEPS_PLAN "update workers set seen_at = clock_timestamp() where id = $1",
-        VALUES(value_text(id->text)), &affected, error);
-    *listed = affected > 0;
-    return status;
+    struct rows *rows;
+    *listed = false;
+    const enum status status = connection_query(connection,
+                                                CONNECTION_KEEPS_PLAN "update workers set seen_at = clock_timestamp()"
+                                                                      " where id = $1 returning"
+                                                                      " extract(epoch from seen_at)::float8",
+                                                VALUES(value_text(id->text)), &rows, error);
+    if (status != STATUS_OK) return status;
+    *listed = rows_count(rows) > 0;
+    if (*listed) *clock = rows_double(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
 }
 
 enum status worker_gone(struct connection *connection, const struct store_id *id, struct error *error)

@@ -37,9 +37,9 @@ struct worker_identity {
 
 MUST_CHECK enum status worker_register(struct connection *connection, const struct worker_identity *identity,
                                        struct error *error);
-/* *listed: false when it is in the table no more. */
+/* *listed: false when it is in the table no more; *clock, the database's in seconds since 1970, stays as it is then. */
 MUST_CHECK enum status worker_seen(struct connection *connection, const struct store_id *id, bool *listed,
-                                   struct error *error);
+                                   double *clock, struct error *error);
 MUST_CHECK enum status worker_gone(struct connection *connection, const struct store_id *id, struct error *error);
 /* [id, ...] of the workers on this host whose process is gone, or that started before the host's last boot. */
 MUST_CHECK enum status worker_dead_here(struct connection *connection, json_t **document, struct error *error);

@@ -79,6 +79,7 @@ static bool hold(struct session *session, struct connection *connection, struct 
 {
     bool cancel, listed;
     int rescued;
+    double clock = 0;
     json_t *lines = json_pack("[s]", "half of it is done");
     bool good = lines != NULL;
     for (int i = 0; i < BEATS && good; i++) {
@@ -88,7 +89,7 @@ static bool hold(struct session *session, struct connection *connection, struct 
                     queue_beat(connection, &one->run.lease, LEASE, &progress, &cancel, &session->error));
     }
     for (int i = 0; i < HOUSE && good; i++) {
-        good = done(session, OTHER, now(), worker_seen(connection, &one->identity.id, &listed, &session->error)) &&
+        good = done(session, OTHER, now(), worker_seen(connection, &one->identity.id, &listed, &clock, &session->error)) &&
                done(session, OTHER, now(), queue_rescue(connection, LEASE, &rescued, &session->error));
     }
     if (good) good = done(session, OTHER, now(), queue_log(connection, &one->run.lease, lines, &session->error));

@@ -85,6 +85,38 @@ def test_nobody_is_rescued_right_after_an_outage(pool, networks):
     assert pool.wait(run)["result"] == {"seed": 8, "epoch": 1}
 
 
+def test_a_clock_that_is_set_ahead_takes_no_run_from_its_worker(pool):
+    """By it every lease is over at once. Its worker, which is slow to renew here, keeps its run."""
+    lease = 6.0
+    pool.cluster()
+    pool.migrate()
+    # The database's clock, as everything in it reads it.
+    pool.execute("create table clock_set (by interval)")
+    pool.execute("insert into clock_set values ('0')")
+    pool.execute("set allow_system_table_mods = on; alter function pg_catalog.clock_timestamp() rename to true_clock; "
+                 "create function pg_catalog.clock_timestamp() returns timestamptz language sql volatile as "
+                 "$$ select pg_catalog.true_clock() + (select by from public.clock_set) $$")
+    pool.gate.hold("pace", 2, "step", lease="*")
+    run = pool.submit(steps=5, seed=9)
+    holder = pool.worker(POOL_LEASE=lease)
+    pool.gate.wait(run)
+    other = pool.worker(POOL_LEASE=lease)
+    wait_until(lambda: len(pool.sql("select pid from workers")) == 2)
+    time.sleep(1.2 * lease)  # long enough for it to rescue what it finds
+    holder.kill(signal.SIGSTOP)
+    pool.execute("update clock_set set by = '1 hour'")
+    wait_until(lambda: pool.sql(f"select 1 from workers where pid = {other.pid} "
+                                "and seen_at > clock_timestamp() - interval '1 minute'"))
+    time.sleep(0.2)  # its next question would be the one about leases that have ended
+    holder.kill(signal.SIGCONT)
+    time.sleep(lease)
+    assert counts(pool, run)["epoch"] == 1 and counts(pool, run)["attempts"] == 0
+    holder.kill(signal.SIGKILL)  # of a worker that is gone the run is taken as ever
+    holder.handle.wait()
+    pool.gate.open()
+    assert pool.wait(run)["result"] == {"seed": 9, "epoch": 2}
+
+
 def test_a_suspended_worker_goes_on_with_its_run(pool):
     pool.cluster()
     pool.migrate()
