@@ -89,8 +89,9 @@ static bool hold(struct session *session, struct connection *connection, struct 
                     queue_beat(connection, &one->run.lease, LEASE, &progress, &cancel, &session->error));
     }
     for (int i = 0; i < HOUSE && good; i++) {
-        good = done(session, OTHER, now(), worker_seen(connection, &one->identity.id, &listed, &clock, &session->error)) &&
-               done(session, OTHER, now(), queue_rescue(connection, LEASE, &rescued, &session->error));
+        good =
+            done(session, OTHER, now(), worker_seen(connection, &one->identity.id, &listed, &clock, &session->error)) &&
+            done(session, OTHER, now(), queue_rescue(connection, LEASE, &rescued, &session->error));
     }
     if (good) good = done(session, OTHER, now(), queue_log(connection, &one->run.lease, lines, &session->error));
     json_decref(lines);
