@@ -16,7 +16,7 @@ pytestmark = needs_bucket
 LAYERS = 6
 LISTS = r"^/lab/made/here/resume/[0-9a-f-]{36}/\d{10}/\d{10}-[0-9a-f]{64}$"
 FILES = r"^/lab/made/here/resume/[0-9a-f-]{36}/\d{10}/[0-9a-f]{64}$"
-OFTEN = ("--save-every", "1")
+OFTEN = ("--save-every", "1", "--cleanup-after", "0")
 
 
 def lines(service, run):
