@@ -8,19 +8,20 @@ const MOST_RUNS = 2000; /* of one checkpoint: more than sweeps make */
 const MOST_PAIRS = 48; /* comparisons that a page asks for; a browser has six under way at a time */
 const AGAIN_SECONDS = 2;
 
-/* Checkpoints of a list of ids that have these weights: Map id -> document. */
-async function alike(ids, sha256) {
-  const found = await Promise.all(ids.map((id) => document(id)));
-  return new Map(found.filter((one) => one && sha256 && one.sha256 === sha256).map((one) => [one.id, one]));
+/* Those of other checkpoints that have the weights of this one: Map id -> document. */
+async function alike(id, others) {
+  if (!others.length) return new Map();
+  const [own, ...found] = await Promise.all([id, ...others].map((one) => document(one)));
+  return new Map(found.filter((one) => one && own?.sha256 && one.sha256 === own.sha256).map((one) => [one.id, one]));
 }
 
 /* The runs that succeeded, the newest first, with those of other checkpoints of the same weights: such a run has
  * `measured`, the checkpoint that it read. What a run of the kind health says of the checkpoint before is another's. */
-export async function runsOf({ id, sha256 }, signal) {
+export async function runsOf(id, signal) {
   const asked = query("/v1/runs", { checkpoint: id, state: "succeeded", limit: 200 });
   const { items, more } = await list(asked, signal, MOST_RUNS);
   const read = items.map((run) => run.params?.checkpoint).filter((one) => typeof one === "string" && one !== id);
-  const others = await alike([...new Set(read)], sha256);
+  const others = await alike(id, [...new Set(read)]);
   const runs = items.flatMap((run) => {
     if (run.params?.checkpoint === id) return [run];
     const measured = run.kind === "health" ? null : others.get(run.params?.checkpoint);

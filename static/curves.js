@@ -105,6 +105,7 @@ async function parentsOf(names, signal) {
 }
 
 const MOST_AVERAGES = 2000; /* runs of a trajectory */
+const TOGETHER = 32; /* trajectories that one answer takes */
 
 /* Curves of trajectories that were branched from and are not shown. */
 async function origins(names, parents, curve, signal) {
@@ -131,14 +132,16 @@ async function averagesOf(names, signal) {
 async function averageCurves(names, curve, signal) {
   const homes = await averagesOf(names, signal);
   if (!homes.size) return { series: [] };
-  /* One that was deleted since would refuse the others. */
-  const without = (error) => {
+  const known = [...homes.keys()], parts = [];
+  for (let first = 0; first < known.length; first += TOGETHER) parts.push(known.slice(first, first + TOGETHER));
+  /* One that was deleted since refuses the others of its part. */
+  const read = (part) => curve(part).catch(async (error) => {
     if (error.status !== 404) throw error;
-    return { series: [] };
-  };
-  const answers = await Promise.all([...homes.keys()].map((name) => curve([name]).catch(without)));
-  const given = [...homes.values()];
-  return { series: answers.flatMap(({ series }, index) => series.map((one) => ({ ...one, of: given[index] }))) };
+    const left = part.length > 1 ? await Promise.all(part.map((name) => read([name]))) : [];
+    return { series: left.flatMap(({ series }) => series) };
+  });
+  const answers = await Promise.all(parts.map(read));
+  return { series: answers.flatMap(({ series }) => series.map((one) => ({ ...one, of: homes.get(one.trajectory) }))) };
 }
 
 /* The same curves with x as a share of the last x of each trajectory. `ends`: Map name -> {tokens, step}. */

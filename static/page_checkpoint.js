@@ -28,8 +28,9 @@ async function neighbours(own, signal) {
   const place = points.findIndex((point) => point.checkpoint === own.id);
   const full = async (point) => {
     if (!point) return null;
-    const checkpoint = await get(at("checkpoints", point.checkpoint), signal);
-    const { runs } = await runsOf(checkpoint, signal);
+    const [checkpoint, { runs }] = await Promise.all([
+      get(at("checkpoints", point.checkpoint), signal), runsOf(point.checkpoint, signal),
+    ]);
     return { id: point.checkpoint, name: checkpoint.name, checkpoint, runs };
   };
   const [before, after] = await Promise.all([full(points[place - 1]), full(points[place + 1])]);
@@ -92,7 +93,7 @@ async function curveOf({ id, trajectory }, metric, signal) {
 async function read(id, signal) {
   const checkpoint = await get(at("checkpoints", id), signal);
   const [{ runs, more }, around, deltas, losses, datasets, gates] = await Promise.all([
-    runsOf(checkpoint, signal), neighbours(checkpoint, signal),
+    runsOf(checkpoint.id, signal), neighbours(checkpoint, signal),
     curveOf(checkpoint, "delta", signal), curveOf(checkpoint, "loss_q", signal),
     list(query("/v1/datasets", { limit: 200 }), signal, 1000), gatesOf(checkpoint.trajectory, signal),
   ]);

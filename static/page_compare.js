@@ -142,7 +142,7 @@ export async function showCompare({ root, query: search, signal }) {
   if (ids.some((id) => !id)) return fill(root, unchosen());
   const [a, b] = await Promise.all(ids.map((id) => get(at("checkpoints", id), signal)));
   const [{ runs: earlier, more }, { runs: own, more: moreOwn }] = await Promise.all(
-    [a, b].map((one) => runsOf(one, signal)));
+    [a, b].map((one) => runsOf(one.id, signal)));
   const pairs = beside(own, earlier, []);
   const run = costliest(own.filter((one) => pairs.some((pair) => pair.run.id === one.id && pair.before)));
   const paired = await comparisons(pairs, run, signal);

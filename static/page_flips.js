@@ -6,7 +6,7 @@ import { integer, isNumber, plural } from "./format.js";
 import { drawing } from "./look.js";
 import { failure, loading } from "./notice.js";
 import { amend, checkpointLink } from "./router.js";
-import { labelOf, withTexts } from "./series.js";
+import { labelOf, numbered, withTexts } from "./series.js";
 import { accuracyFigure, accuracyTable, flipsLink, flipsTable, intervalWords } from "./tasks.js";
 import { turns } from "./turns.js";
 import { commonFields, keptFields, readCommon } from "./view.js";
@@ -70,27 +70,19 @@ function labelsOf(means) {
   return [...new Set(means.map(labelOf).filter(Boolean))].sort();
 }
 
-/* [[value, words]] of ids and what they are called; those that are called alike are numbered. */
-function numbered(entries) {
-  const known = [...new Map(entries)], alike = (words) => known.filter(([, other]) => other === words);
-  return known.map(([id, words]) => [
-    id, alike(words).length > 1 ? `${words}, no. ${1 + alike(words).findIndex(([other]) => other === id)}` : words,
-  ]);
-}
-
 function ofLabel(accuracies, label) {
   return accuracies.filter((one) => labelOf(one) === (label ?? ""));
 }
 
 /* The ways in which the tasks were asked with this quantization: records and shots. */
 function protocolsOf(accuracies, label) {
-  return numbered(ofLabel(accuracies, label).map(({ protocol_id: id, dataset }) => [id ?? "", dataset]));
+  return [...numbered(ofLabel(accuracies, label).map(({ protocol_id: id, dataset }) => [id ?? "", dataset]))];
 }
 
 /* What this quantization was calibrated on. */
 function calibrationsOf(accuracies, label) {
   const own = ofLabel(accuracies, label).filter(({ calibration_id: id }) => id);
-  return numbered(own.map(({ calibration_id: id, calibrated_on: on }) => [id, on ?? "unknown data"]));
+  return [...numbered(own.map(({ calibration_id: id, calibrated_on: on }) => [id, on ?? "unknown data"]))];
 }
 
 /* The tasks that were answered, by name; the subjects of mmlu are one. A series is of "arc_easy 0-shot". */

@@ -38,6 +38,17 @@ function inTraining({ source }) {
   return source === "validation_loss";
 }
 
+/* Map key -> words with no two alike: those of several keys are numbered, in the order of the keys. */
+export function numbered(words) {
+  const found = new Map(words);
+  for (const alike of groups([...found], ([, text]) => text)) {
+    if (alike.length < 2) continue;
+    const keys = alike.map(([key]) => key).sort();
+    for (const [key, text] of alike) found.set(key, `${text}, no. ${1 + keys.indexOf(key)}`);
+  }
+  return found;
+}
+
 /* What tells one evaluation from another. */
 export function evaluationKey(series) {
   return JSON.stringify([series.dataset ?? "", series.protocol_id ?? "", inTraining(series)]);
@@ -51,12 +62,7 @@ export function evaluationNames(list, spoken = new Map()) {
     const words = spoken.get(one.protocol_id ?? "") ?? one.evaluated_on ?? one.dataset ?? "an unknown evaluation";
     found.set(evaluationKey(one), inTraining(one) ? `${words}, in training` : words);
   }
-  for (const alike of groups([...found], ([, words]) => words)) {
-    if (alike.length < 2) continue;
-    const keys = alike.map(([key]) => key).sort();
-    for (const [key, words] of alike) found.set(key, `${words}, no. ${1 + keys.indexOf(key)}`);
-  }
-  return found;
+  return numbered(found);
 }
 
 /* Protocols among series that neither method nor the API's words tell apart: [{protocol_id, run}], of each

@@ -1,7 +1,7 @@
 /* tasks.js: what a run of tasks found, and accuracy beside ΔQL along a trajectory. */
 import { h } from "./dom.js";
 import { integer, isNumber, percent, percentInterval, percentNumber, scientific } from "./format.js";
-import { axisOf, legendOf, paperOf, plain } from "./look.js";
+import { axisOf, legendOf, paperOf, plain, whiskersOf } from "./look.js";
 import { checkpointLink, link } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
 import { orderKept, zoomed } from "./view.js";
@@ -68,16 +68,10 @@ export function tasksSection(run) {
  * quantized_interval}]; `quantizer`: in words, whose
  * ΔQL it is; `zoom` as view.js reads it. */
 export function accuracyFigure(points, quantizer, { ink, narrow }, zoom = null) {
-  const reach = (point, key, end) => {
-    const bounds = point[`${key}_interval`];
-    return Array.isArray(bounds) ? 100 * Math.abs(bounds[end] - point[key]) : 0;
-  };
-  const whiskers = (key, color) => (points.some((point) => Array.isArray(point[`${key}_interval`])) ? {
-    error_y: {
-      type: "data", symmetric: false, array: points.map((point) => reach(point, key, 1)),
-      arrayminus: points.map((point) => reach(point, key, 0)), color, thickness: 1, width: 2,
-    },
-  } : {});
+  const whiskers = (key, colour) => whiskersOf(points.map((point) => {
+    const [low, high] = point[`${key}_interval`] ?? [];
+    return { y: point[key], low, high };
+  }), 100, colour);
   const series = (key, name, axis, colour, dash) => ({
     ...whiskers(key, colour), type: "scatter", mode: "lines+markers", name, x: points.map((point) => point.x),
     y: points.map((point) => (isNumber(point[key]) ? 100 * point[key] : null)), yaxis: axis,
