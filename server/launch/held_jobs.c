@@ -1,17 +1,15 @@
 #include "launch/held_jobs.h"
 
+#include "launch/skipped_looks.h"
 #include "log/log.h"
 
 #include <stdlib.h>
 
-enum { BACKOFF_MOST = 6 };
-
 /* The jobs of one template. */
 struct kind {
     int64_t busy; /* workers with a run at the last look */
-    int in_vain;  /* times that jobs were held since another worker had a run */
-    int skip;     /* looks that pass without a submission */
-    bool waits;
+    struct skipped_looks backoff;
+    bool waits; /* no job is submitted at this look */
 };
 
 struct held_jobs {
@@ -47,16 +45,15 @@ static size_t find_kind(const struct held_jobs *held, uint32_t hash)
 /* Jobs of an array are held one after the other: those that follow while the template waits count once. */
 static void count_look(struct kind *kind, int64_t busy, int64_t newly_held)
 {
-    if (busy > kind->busy) kind->in_vain = 0;
+    struct skipped_looks *backoff = &kind->backoff;
+    if (busy > kind->busy) backoff->in_vain = 0;
     kind->busy = busy;
-    kind->waits = kind->skip > 0;
-    if (kind->skip > 0) kind->skip--;
-    if (newly_held == 0 || kind->skip > 0) return;
-    if (kind->in_vain < BACKOFF_MOST) kind->in_vain++;
-    kind->skip = (1 << kind->in_vain) - 1;
+    kind->waits = skipped_looks_pass(backoff);
+    if (newly_held == 0 || backoff->skip > 0) return;
+    skipped_looks_fail(backoff);
     kind->waits = true;
-    log_warning(LOG_COMPONENT_LAUNCHER, "the template of held jobs gets new ones after %d look%s", kind->skip,
-                kind->skip == 1 ? "" : "s");
+    log_warning(LOG_COMPONENT_LAUNCHER, "the template of held jobs gets new ones after %d look%s", backoff->skip,
+                backoff->skip == 1 ? "" : "s");
 }
 
 enum status held_jobs_look(struct held_jobs *held, const struct slurm_job *jobs, const bool *busy, size_t count,

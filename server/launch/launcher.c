@@ -4,6 +4,7 @@
 #include "launch/command_output.h"
 #include "launch/estimate.h"
 #include "launch/held_jobs.h"
+#include "launch/skipped_looks.h"
 #include "launch/slurm.h"
 #include "log/log.h"
 #include "store/demand.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS_MOST = 200, MIB = 1 << 20, STEP_MIB = 1024, BACKOFF_MOST = 6, LABELS_BYTES = 2048 };
+enum { WORDS_MOST = 200, MIB = 1 << 20, STEP_MIB = 1024, LABELS_BYTES = 2048 };
 /* A worker is seen every ten seconds. */
 static const double SILENT_SECONDS = 25;
 /* Half a lease: a worker that lives has renewed its own by then. */
@@ -24,13 +25,12 @@ static const double BEAT_SECONDS = 15;
 struct launcher {
     struct launcher_options options;
     struct store_id owner;
-    struct held_jobs *held; /* owned */
-    char label[128];        /* that its workers have */
-    bool waited;            /* it has said that another has its name */
-    bool submitted;         /* since a worker of its had a run */
-    int in_vain;            /* looks in a row at which all that was submitted had gone without a run */
-    int skip;               /* looks that pass without a submission */
-    double looked_at;       /* by the database's clock, at the look that the next rescue goes by; 0: none */
+    struct held_jobs *held;       /* owned */
+    char label[128];              /* that its workers have */
+    bool waited;                  /* it has said that another has its name */
+    bool submitted;               /* since a worker of its had a run */
+    struct skipped_looks backoff; /* in vain: looks in a row at which all that was submitted had gone without a run */
+    double looked_at;             /* by the database's clock, at the look that the next rescue goes by; 0: none */
     char unserved[256], refused[sizeof((struct error *)0)->detail]; /* that it has said */
 };
 
@@ -366,19 +366,18 @@ static enum status meet_held(struct launcher *launcher, const struct look *look,
 /* All that was submitted has ended, none had a run, and there are runs: something is wrong with the jobs. */
 static void count_failures(struct launcher *launcher, struct look *look, bool wanted)
 {
-    look->submits = launcher->skip <= 0;
-    if (launcher->skip > 0) launcher->skip--;
+    struct skipped_looks *backoff = &launcher->backoff;
+    look->submits = !skipped_looks_pass(backoff);
     if (look->busy > 0 || !wanted) {
-        launcher->in_vain = 0;
+        backoff->in_vain = 0;
         launcher->submitted = false;
     }
-    if (!launcher->submitted || look->count > 0 || !wanted || launcher->skip > 0) return;
-    if (launcher->in_vain < BACKOFF_MOST) launcher->in_vain++;
+    if (!launcher->submitted || look->count > 0 || !wanted || backoff->skip > 0) return;
+    skipped_looks_fail(backoff);
     launcher->submitted = false;
-    launcher->skip = (1 << launcher->in_vain) - 1;
     look->submits = false;
     log_warning(LOG_COMPONENT_LAUNCHER, "its jobs ended without taking a run; see %s. It submits again after %d looks",
-                launcher->options.log_directory, launcher->skip);
+                launcher->options.log_directory, backoff->skip);
 }
 
 static enum status cancel_spare(const struct launcher *launcher, const struct look *look, struct error *error)
