@@ -5,6 +5,7 @@
 #include "base/directory.h"
 #include "hub/hub.h"
 #include "kinds/artifact_store.h"
+#include "log/crash.h"
 #include "log/log.h"
 #include "postgres/conninfo.h"
 #include "postgres/embedded.h"
@@ -407,6 +408,7 @@ void place_database_close(struct place_database *database)
 
 enum status place_log(const struct options *options, struct error *error)
 {
+    crash_report();
     return log_set(options_text(options, "--log-format"), options_text(options, "--log-level"), error);
 }
 

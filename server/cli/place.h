@@ -118,7 +118,8 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
         "--log-level", "LEVEL", "DELTAQ_LOG_LEVEL", "info", OPTION_ONCE, \
             "Least level of these lines: error, warning or info"         \
     }
-/* Call it before the first thread starts: worker processes and the log read these settings from the environment. */
+/* Sets up the log, to which crashes are written then, too (log/crash.h). Call it before the first thread starts:
+ * worker processes and the log read these settings from the environment. */
 MUST_CHECK enum status place_log(const struct options *options, struct error *error);
 /* The labels without duplicates: a new list, or NULL for none. STATUS_INVALID names a text that is not a label. */
 MUST_CHECK enum status place_labels(const struct options *options, json_t **out, struct error *error);

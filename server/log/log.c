@@ -27,6 +27,7 @@ static const struct {
 } components[] = {
     [LOG_COMPONENT_AUDIT] = {"audit", "audit", false, " "},
     [LOG_COMPONENT_BACKUP] = {"backup", "deltaq", false, ": "},
+    [LOG_COMPONENT_CRASH] = {"crash", "deltaq", true, ": "},
     [LOG_COMPONENT_DATABASE] = {"database", "deltaq", false, ": "},
     [LOG_COMPONENT_GATES] = {"gates", "deltaq serve", false, ": "},
     [LOG_COMPONENT_HTTP] = {"http", "http", false, " "},

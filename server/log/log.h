@@ -17,6 +17,7 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO };
 enum log_component {
     LOG_COMPONENT_AUDIT, /* who changed what, and which requests were refused */
     LOG_COMPONENT_BACKUP,
+    LOG_COMPONENT_CRASH, /* of whatever process */
     LOG_COMPONENT_DATABASE,
     LOG_COMPONENT_GATES, /* verdicts on checkpoints */
     LOG_COMPONENT_HTTP,

@@ -95,6 +95,10 @@ def test_text_says_who_and_what(start):
     assert any(re.fullmatch('http \\w+ POST "/v1/runs" 400 \\d+ bytes \\d+ ms', line) for line in lines), lines
     lost = f"deltaq worker {worker}: lease lost on run {run}: the run belongs to another worker, or has ended"
     assert lost in lines, lines
+    os.kill(worker, signal.SIGSEGV)
+    eventually(service, lambda line: f"worker process {worker} ended: killed by signal 11" in line)
+    crashed = eventually(service, lambda line: "crashed" in line)
+    assert re.fullmatch(f"deltaq {worker}: crashed by signal 11 \\(Segmentation fault\\) in .* deltaq\\+0x.*", crashed)
 
 
 def test_what_is_below_the_level_is_not_written(start):
