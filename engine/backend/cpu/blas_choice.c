@@ -183,6 +183,7 @@ enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, s
     if (cpu_kernels() == NULL)
         return error_set(error, STATUS_UNSUPPORTED,
                          "this processor is below " KERNEL_LEAST ", which deltaq's kernels need");
+    openblas_prepare();
     struct choosing choosing = {.deadline_seconds = deadline_seconds};
     enum status status = trial_memory_new(sizeof *choosing.report, "a check of products", &choosing.report, error);
     if (status != STATUS_OK) return status;

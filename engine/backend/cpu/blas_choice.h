@@ -35,8 +35,8 @@ struct blas_choice {
 enum { BLAS_CHOICE_SECONDS = 10 };
 
 /* Makes the choice, and sets OPENBLAS_CORETYPE, DELTAQ_OPENBLAS or DELTAQ_KERNELS of this process's environment
- * accordingly, which backend_cpu_new and child processes read: call it before any backend is made, with no other
- * thread running.
+ * accordingly, after openblas_prepare, which backend_cpu_new and child processes read: call it before any backend is
+ * made, with no other thread running.
  * STATUS_UNSUPPORTED: our own kernels are wrong on this processor (the detail names the product and what to do), or it
  * is below KERNEL_LEAST; STATUS_UNAVAILABLE: no process could be started; STATUS_NO_MEMORY. */
 MUST_CHECK enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, struct error *error);

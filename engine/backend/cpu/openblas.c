@@ -77,10 +77,17 @@ static void load(struct openblas *out)
     out->library = NULL;
 }
 
+void openblas_prepare(void)
+{
+    static const char threads[] = "OPENBLAS_NUM_THREADS"; /* without it a thread starts for every core when it loads */
+    const char *asked = getenv(threads);
+    if (core_type() != NULL && getenv(OPENBLAS_CORE_VARIABLE) == NULL) setenv(OPENBLAS_CORE_VARIABLE, core_type(), 1);
+    if (asked == NULL || strcmp(asked, "1") != 0) setenv(threads, "1", 1);
+}
+
 void openblas_open(struct openblas *out)
 {
-    if (core_type() != NULL) setenv(OPENBLAS_CORE_VARIABLE, core_type(), 0);
-    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* otherwise it starts a thread for every core when it is loaded */
+    openblas_prepare();
     load(out);
     const char *instead = out->library != NULL ? core_instead(out->core) : NULL;
     if (instead == NULL || getenv(OPENBLAS_CORE_VARIABLE) != NULL) return;

@@ -27,9 +27,13 @@ struct openblas {
 #define OPENBLAS_VARIABLE      "DELTAQ_OPENBLAS"
 #define OPENBLAS_CORE_VARIABLE "OPENBLAS_CORETYPE"
 
-/* Loads libopenblas.so.0 (or the library that DELTAQ_OPENBLAS names) and fills *out; library stays NULL when the
- * library or one of its functions is missing. It first sets OPENBLAS_CORETYPE (if the environment has none) and
- * OPENBLAS_NUM_THREADS: call it before other threads read the environment. */
+/* Sets what the library reads when it loads, OPENBLAS_CORETYPE (if the environment has none) and OPENBLAS_NUM_THREADS,
+ * unless they are so already. A process with threads calls it before the first one, because nobody may read the
+ * environment while it changes. */
+void openblas_prepare(void);
+
+/* Loads libopenblas.so.0 (or the library that DELTAQ_OPENBLAS names), after openblas_prepare, and fills *out; library
+ * stays NULL when the library or one of its functions is missing. */
 void openblas_open(struct openblas *out);
 void openblas_close(struct openblas *blas);
 
