@@ -52,7 +52,8 @@ def test_runs_taken_together_have_the_numbers_they_have_alone_and_fail_alone(own
     failed = finished(own, refused)
     assert failed["state"] == "failed" and "keep" in failed["error"]["detail"], failed
     for run, document in zip(runs, documents):
-        assert TOGETHER in lines(own, run) and events(own, run) == ["queued", "running", "succeeded"]
+        assert TOGETHER in lines(own, run)
+        assert events(own, run) == ["queued", "running", "succeeded"], lines(own, run)
     again = alone(own, runs[1])
     assert TOGETHER not in lines(own, again["id"])
     assert comparable(again) == comparable(documents[1])
