@@ -8,6 +8,7 @@
 #include "store/leftovers.h"
 #include "store/nodes.h"
 #include "store/store.h"
+#include "store/workers.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -107,6 +108,7 @@ enum status cleanup_all(struct connection *connection, const char *node, const c
     enum status status = cleanup_runs(connection, data_directory, removed, error);
     if (status == STATUS_OK) status = node_files_check(connection, node, data_directory, error);
     if (status == STATUS_OK) status = nodes_prune(connection, error);
+    if (status == STATUS_OK) status = workers_prune(connection, error);
     return status;
 }
 

@@ -41,6 +41,9 @@ MUST_CHECK enum status worker_register(struct connection *connection, const stru
 MUST_CHECK enum status worker_seen(struct connection *connection, const struct store_id *id, bool *listed,
                                    double *clock, struct error *error);
 MUST_CHECK enum status worker_gone(struct connection *connection, const struct store_id *id, struct error *error);
+/* Removes the workers that gave no sign for a day and hold no run, as those of a node that was taken away. One that
+ * comes back (its host was suspended) finds that it is not listed, and registers again. */
+MUST_CHECK enum status workers_prune(struct connection *connection, struct error *error);
 /* [id, ...] of the workers on this host whose process is gone, or that started before the host's last boot. */
 MUST_CHECK enum status worker_dead_here(struct connection *connection, json_t **document, struct error *error);
 /* The device of a worker that takes runs, preferably not the CPU: "cuda:0"; "cpu" where there is no other. */

@@ -278,6 +278,34 @@ static void test_an_error_points_into_the_request_for_the_run_or_nowhere(void **
     }
 }
 
+static void test_workers_without_a_sign_for_a_day_are_forgotten(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    static const char *const names[] = {"silent", "silent and holds a run", "seen"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct worker_identity worker = {.host = "there", .boot_id = "b", .device = "cpu", .pid = 2, .threads = 1};
+        (void)snprintf(worker.id.text, sizeof worker.id.text, "%s", names[i]);
+        OK(worker_register(connection, &worker, &error));
+    }
+    const struct store_id held = enqueue(connection, (struct run_new){.kind = "held"}, STORE_CREATED);
+    change(connection,
+           "update runs set state = 'running', owner = 'silent and holds a run', worker = 'w', lease_until ="
+           " clock_timestamp() where id = $1",
+           &held);
+    change(connection,
+           "update workers set seen_at = clock_timestamp() - interval '25 hours' where id like 'silent%' and"
+           " $1::text is not null",
+           &held);
+    OK(workers_prune(connection, &error));
+    static const char counted[] = "select count(*) from workers where id like 's%' and $1::text is not null";
+    assert_int_equal(ask(connection, counted, &held), 2);
+    change(connection, "delete from runs where id = $1", &held);
+    OK(workers_prune(connection, &error));
+    assert_int_equal(ask(connection, counted, &held), 1);
+    OK(worker_gone(connection, &(struct store_id){"seen"}, &error));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_an_error_points_into_the_request_for_the_run_or_nowhere),
         cmocka_unit_test(test_members_are_leased_with_the_run_that_is_held),
         cmocka_unit_test(test_a_run_waits_for_a_worker_on_the_device_that_it_needs),
+        cmocka_unit_test(test_workers_without_a_sign_for_a_day_are_forgotten),
         cmocka_unit_test(test_a_run_waits_for_a_worker_that_has_what_it_requires),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
