@@ -91,7 +91,8 @@ static void take_batch(struct worker *worker, struct leased_run *runs, size_t co
         worker->lease_at = worker_now() + HOUSEKEEPING_SECONDS;
         return;
     }
-    worker->moved_at = sent_at;
+    worker->watched_at = sent_at;
+    worker->silence = 0;
     worker->moves_seen = 0;
     worker->read_seen = machine_bytes_read();
     for (size_t i = 0; i < count; i++)

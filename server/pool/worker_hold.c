@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum { EXIT_STALLED = 70 };
-static const double STALL_SECONDS = 600;
+static const double STALL_SECONDS = 600, WATCH_SECONDS = 1;
 enum { READ_LEAST = 8 << 20 }; /* bytes read from files in that time that prove that an engine is alive */
 static const double FLUSH_SECONDS = 0.5, RETRY_SECONDS = 0.5, LOST_SECONDS = 60;
 /* After this fraction of the lease without a successful beat, a worker pauses its runs until it knows whether they are
@@ -135,16 +135,21 @@ static bool reads_on(const struct worker *worker)
     return machine_bytes_read() - worker->read_seen >= READ_LEAST;
 }
 
+/* When the whole process stood still (its host was suspended, or it was stopped), the engine is not to blame: the time
+ * between two looks counts as WATCH_SECONDS at most. */
 static void watch_engine(struct worker *worker, const struct held_member *member, const struct batch_view *view)
 {
-    const double time = worker_now();
+    const double time = worker_now(), passed = time - worker->watched_at;
     const double limit = worker->options.stall_seconds > 0 ? worker->options.stall_seconds : STALL_SECONDS;
     if (view->moves != worker->moves_seen || member->doubted || reads_on(worker)) {
         worker->moves_seen = view->moves;
         worker->read_seen = machine_bytes_read();
-        worker->moved_at = time;
+        worker->silence = 0;
+    } else {
+        worker->silence += passed < WATCH_SECONDS ? passed : WATCH_SECONDS;
     }
-    if (time - worker->moved_at > limit) give_up(worker, time - worker->moved_at);
+    worker->watched_at = time;
+    if (worker->silence > limit) give_up(worker, worker->silence);
     if (member->lost && time - member->lost_at > LOST_SECONDS) give_up(worker, time - member->lost_at);
 }
 

@@ -55,8 +55,9 @@ struct worker {
     struct leased_batch *batch; /* NULL: idle */
     struct held_member members[WORKER_BATCH_MOST];
     uint64_t moves_seen;
-    int64_t read_seen; /* machine_bytes_read at moved_at */
-    double moved_at;
+    int64_t read_seen; /* machine_bytes_read at the engine's last sign of life */
+    double watched_at; /* when the engine was last watched */
+    double silence;    /* seconds without a sign of life since, in which this process ran */
 };
 
 /* Seconds on CLOCK_BOOTTIME. */

@@ -134,6 +134,21 @@ def test_a_suspended_worker_goes_on_with_its_run(pool):
     assert counts(pool, run)["attempts"] == 0
 
 
+def test_a_suspended_worker_is_not_taken_for_standing_still(pool):
+    """For longer than an engine may be silent, within its lease, while the engine gives no sign of life."""
+    pool.cluster()
+    pool.migrate()
+    run = pool.submit(steps=1, step_ms=8000, seed=6)
+    worker = pool.worker(POOL_LEASE=30, POOL_STALL=4)
+    wait_until(lambda: counts(pool, run)["state"] == "running")
+    time.sleep(1)  # its main thread has seen the last sign of life
+    worker.kill(signal.SIGSTOP)
+    time.sleep(5)
+    worker.kill(signal.SIGCONT)
+    assert pool.wait(run)["result"] == {"seed": 6, "epoch": 1}
+    assert counts(pool, run)["stalls"] == 0
+
+
 def test_nodes_that_are_taken_away_do_not_end_a_run(pool):
     """Killed outright, with nobody beside them who could say so."""
     pool.cluster()
