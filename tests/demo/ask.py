@@ -10,8 +10,13 @@ import urllib.request
 
 from launch import Trouble
 
+AGAIN_SECONDS = 120  # for so long a server that runs and does not answer is asked again
 LINE_SECONDS = 15  # a line at least this often, while there is something new to say
 STATES_ENDED = ("succeeded", "failed", "cancelled")
+
+
+class NoAnswer(Trouble):
+    """The server may answer the same question later: its database is away, or the whole machine was suspended."""
 
 
 class Client:
@@ -20,6 +25,18 @@ class Client:
         self.server, self.line = server, line or Line
 
     def request(self, method, path, body=None):
+        """Only what changes nothing is asked again."""
+        until = None
+        while True:
+            try:
+                return self.ask(method, path, body)
+            except NoAnswer:
+                until = until or time.monotonic() + AGAIN_SECONDS
+                if method != "GET" or not self.server.alive() or time.monotonic() > until:
+                    raise
+                time.sleep(1)
+
+    def ask(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
         call = urllib.request.Request(self.server.url + path, data=data, method=method,
                                       headers={"Content-Type": "application/json"} if data else {})
@@ -27,12 +44,13 @@ class Client:
             with urllib.request.urlopen(call, timeout=90) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise Trouble(f"{method} {path} was answered {error.code}: "
-                          f"{error.read().decode(errors='replace')}") from None
+            kind = NoAnswer if error.code == 503 else Trouble
+            raise kind(f"{method} {path} was answered {error.code}: "
+                       f"{error.read().decode(errors='replace')}") from None
         except (OSError, ValueError) as error:
             state = "runs" if self.server.alive() else "has ended"
-            raise Trouble(f"{method} {path}: {error}; the server {state}; "
-                          f"its last lines:\n{self.server.last_lines()}") from None
+            raise NoAnswer(f"{method} {path}: {error}; the server {state}; "
+                           f"its last lines:\n{self.server.last_lines()}") from None
 
     def get(self, path, **fields):
         query = urllib.parse.urlencode(fields, doseq=True)

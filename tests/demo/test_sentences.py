@@ -1,8 +1,11 @@
-"""The demo's sentences on made-up measurements, and its lines of progress on a made-up clock."""
+"""The demo's sentences on made-up measurements, its lines of progress on a made-up clock, and its questions to a server
+that does not answer."""
 
+import http.server
 import pathlib
 import random
 import sys
+import threading
 
 import pytest
 
@@ -100,3 +103,58 @@ def test_a_branch_counts_from_its_own_start():
     assert run.share == 0
     run.look({"state": "running", "progress": {"done": 330, "total": 400}})
     assert run.share == pytest.approx(0.3)
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """What the server of the test has for each request, in turn; no status: it says nothing at all."""
+
+    def answer(self):
+        self.server.asked.append(self.command)
+        status = self.server.statuses.pop(0)
+        if status is not None:
+            self.send_response(status)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+    do_GET = do_POST = answer
+
+    def log_message(self, *_):
+        pass
+
+
+class Asked:
+    """The server that a client asks, which runs."""
+
+    def __init__(self, *statuses):
+        self.stand_in = http.server.HTTPServer(("127.0.0.1", 0), Answers)
+        self.stand_in.statuses, self.stand_in.asked = list(statuses), []
+        self.url = f"http://127.0.0.1:{self.stand_in.server_port}"
+        threading.Thread(target=self.stand_in.serve_forever, daemon=True).start()
+
+    def alive(self):
+        return True
+
+    def last_lines(self):
+        return ""
+
+
+def test_a_server_that_does_not_answer_for_a_while_is_asked_again():
+    server = Asked(503, None, 200)
+    assert ask.Client(server).get("/v1/runs/1") == {} and server.stand_in.asked == ["GET"] * 3
+
+
+@pytest.mark.parametrize("method, status, kind", [("POST", 503, ask.NoAnswer), ("GET", 404, ask.Trouble)])
+def test_a_refusal_and_a_change_are_not_tried_again(method, status, kind):
+    server = Asked(status)
+    with pytest.raises(kind, match=f"was answered {status}"):
+        ask.Client(server).request(method, "/v1/runs")
+    assert server.stand_in.asked == [method]
+
+
+def test_a_server_that_never_answers_ends_it(monkeypatch):
+    monkeypatch.setattr(ask, "AGAIN_SECONDS", 0.5)
+    server = Asked(*[503] * 10)
+    with pytest.raises(ask.Trouble):
+        ask.Client(server).get("/v1/runs/1")
+    assert 1 <= len(server.stand_in.asked) < 10
