@@ -1,7 +1,7 @@
 """Workers killed and stopped at random while they work through a queue, and then the checker. The same with the
 worker's own grace switched off (the fence of the database alone must do). And one overtaken worker without the fence:
 then the checker must find something. DELTAQ_CHAOS_SEED repeats a run; DELTAQ_CHAOS_JOBS makes it longer: 80 in `make
-check`, 600 in `make check-all`, 22,000 in `make chaos`."""
+check`, 600 in `make check-all`, 24,000 in `make chaos`."""
 
 import json
 import os
