@@ -22,6 +22,8 @@
 /* A work directory whose run is not in the database may belong to a server with another database: it is kept this
  * long. */
 enum { UNKNOWN_SECONDS = 24 * 3600 };
+/* Twice the time between two clean-ups of one worker. */
+enum { OVERDUE_SECONDS = 2 * 3600 };
 
 /* Files that a run may have left in the data directory. */
 struct leftover {
@@ -100,6 +102,31 @@ static enum status cleanup_runs(struct connection *connection, const char *data_
     }
     (void)closedir(directory);
     return status;
+}
+
+static void note_path(const char *data_directory, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s/cleaned", data_directory);
+}
+
+bool cleanup_overdue(const char *data_directory)
+{
+    char path[PATH_MAX];
+    struct stat found;
+    note_path(data_directory, path);
+    if (stat(path, &found) == 0) return time(NULL) - found.st_mtime > OVERDUE_SECONDS;
+    cleanup_note(data_directory);
+    return false;
+}
+
+void cleanup_note(const char *data_directory)
+{
+    char path[PATH_MAX];
+    note_path(data_directory, path);
+    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0) return; /* then workers that live long enough clean up, as every hour */
+    (void)futimens(file, NULL);
+    (void)close(file);
 }
 
 enum status cleanup_all(struct connection *connection, const char *node, const char *data_directory, int *removed,

@@ -17,6 +17,12 @@ struct unused_artifacts;
 MUST_CHECK enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run,
                                    bool *ended, struct error *error);
 
+/* Whether nobody has cleaned up in the data directory for two hours, because no worker lived long enough. A file in the
+ * directory says when somebody did; a directory without one counts as clean, and gets it. */
+bool cleanup_overdue(const char *data_directory);
+/* Notes that a clean-up begins there. */
+void cleanup_note(const char *data_directory);
+
 /* Removes the files of all ended runs, and corrects the list of files on the node. *removed grows by the number of
  * runs. */
 MUST_CHECK enum status cleanup_all(struct connection *connection, const char *node, const char *data_directory,

@@ -30,7 +30,8 @@
  * so that a worker notices a lease that expired meanwhile. */
 
 enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_OLDER = 78 };
-static const double BUSY_SECONDS = 0.25, HOUSEKEEPING_SECONDS = 10, CLEANUP_SECONDS = 3600, AGAIN_SECONDS = 60;
+static const double BUSY_SECONDS = 0.25, HOUSEKEEPING_SECONDS = 10, CLEANUP_SECONDS = 3600, AGAIN_SECONDS = 60,
+                    OVERDUE_LOOK_SECONDS = 2;
 static const double STOP_SECONDS = 8;
 static const double SLICE_SECONDS = 2; /* of a clean-up, for which queued runs wait */
 /* Fractions of a lease. A gap of OUTAGE and two polls between two answers of the database (or a host suspended for that
@@ -186,6 +187,7 @@ static void begin_cleanup(struct worker *worker)
 {
     struct error error;
     worker->cleaned = 0;
+    cleanup_note(worker->options.data_directory);
     enum status status =
         cleanup_all(worker->connection, worker->options.node, worker->options.data_directory, &worker->cleaned, &error);
     if (status == STATUS_OK) status = cleanup_artifacts(worker->options.data_directory, &worker->unused, &error);
@@ -228,13 +230,23 @@ static bool clean_slice(struct worker *worker, double seconds)
     return done;
 }
 
+/* A worker of a short job ends before its own time to clean up, and does so where all others did too. */
+static bool should_clean(struct worker *worker)
+{
+    const double time = worker_now();
+    if (time >= worker->cleanup_at) return true;
+    if (time < worker->overdue_at) return false;
+    worker->overdue_at = time + jittered(AGAIN_SECONDS);
+    return cleanup_overdue(worker->options.data_directory);
+}
+
 /* Called between runs, because it may take longer than a lease may go without a beat. What a slice leaves is for the
  * next call. After a notification, which may be of a run, the slice is one part. */
 static void clean_up(struct worker *worker, bool hinted)
 {
     if (!worker->registered) return;
     if (worker->unused == NULL) {
-        if (worker_now() < worker->cleanup_at) return;
+        if (!should_clean(worker)) return;
         begin_cleanup(worker);
     }
     if (clean_slice(worker, hinted ? 0 : SLICE_SECONDS)) end_cleanup(worker);
@@ -380,6 +392,7 @@ int worker_run(const struct worker_options *options)
     worker.lease_seconds = options->lease_seconds > 0 ? options->lease_seconds : QUEUE_LEASE_SECONDS;
     worker.identity.pid = (int)getpid();
     worker.cleanup_at = worker_now() + jittered(options->cleanup_seconds);
+    worker.overdue_at = worker_now() + jittered(OVERDUE_LOOK_SECONDS);
     drain_init(&worker.drain, worker_now(), options->limit_seconds, options->idle_seconds);
     if (prepare(&worker, &error) == STATUS_OK) {
         identity_read(options, team_size(worker.team), &worker.identity);

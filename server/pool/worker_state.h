@@ -46,6 +46,7 @@ struct worker {
     int stops;                                    /* signals to stop so far */
     double stop_at;                               /* when it started to stop */
     double lease_at, housekeeping_at, cleanup_at; /* times of the next ones */
+    double overdue_at;                            /* when it looks next whether somebody should clean up */
     struct unused_artifacts *unused;              /* owned: a clean-up that goes on when idle; NULL: none */
     int cleaned;                                  /* what the present clean-up has removed */
     double answered_at;                           /* when housekeeping last reached the database */

@@ -60,6 +60,29 @@ def test_a_clean_up_begins_some_time_after_the_start_and_removes_all_parts(pool)
     assert pool.wait(pool.submit(seed=3))["state"] == "succeeded"
 
 
+def test_a_short_worker_cleans_up_where_nobody_has_for_two_hours(pool):
+    pool.cluster()
+    pool.migrate()
+    unused, note = pool.directory / "artifacts" / f"{7:064x}", pool.directory / "cleaned"
+    unused.parent.mkdir()
+    unused.touch()
+    os.utime(unused, (1, 1))
+    first = pool.worker(POOL_CLEANUP=3600)
+    wait_until(note.exists)  # the directory counts as clean until then
+    assert pool.wait(pool.submit(seed=1))["state"] == "succeeded"
+    for seed, ago in ((2, 7000), (3, -90000)):  # not long enough; and a clock that was set back says nothing
+        os.utime(note, (time.time() - ago,) * 2)
+        assert first.stop() == 0
+        first = pool.worker(POOL_CLEANUP=3600)
+        time.sleep(3.5)
+        assert pool.wait(pool.submit(seed=seed))["state"] == "succeeded" and unused.exists()
+    os.utime(note, (time.time() - 7300,) * 2)
+    assert first.stop() == 0
+    pool.worker(POOL_CLEANUP=3600)
+    wait_until(lambda: not unused.exists())
+    assert abs(time.time() - note.stat().st_mtime) < 60
+
+
 def test_sigterm_gives_the_run_back_uncounted(pool):
     serve = pool.serve(1)
     run = pool.submit_held()
