@@ -13,16 +13,15 @@ static enum status read_method(const struct request *request, const char **out, 
     return request_query_fault(error, "method", "no method is named \"%.60s\"; there are %s", *out, known);
 }
 
-static enum status read_dataset(struct connection *connection, const struct request *request, const char **out,
+static enum status read_dataset(struct connection *connection, const struct request *request, char out[STORE_NAME],
                                 struct error *error)
 {
-    bool known = true;
-    *out = request_query(request, "dataset");
-    if (*out == NULL) return STATUS_OK;
-    const enum status status = dataset_name_known(connection, *out, &known, error);
-    if (status != STATUS_OK || known) return status;
+    const char *asked = request_query(request, "dataset");
+    if (asked == NULL) return STATUS_OK;
+    const enum status status = dataset_name_measured(connection, asked, out, error);
+    if (status != STATUS_OK || out[0] != '\0') return status;
     return request_query_fault(error, "dataset",
-                               "no dataset is named \"%.60s\"; GET /v1/datasets lists those there are", *out);
+                               "no dataset is named \"%.60s\"; GET /v1/datasets lists those there are", asked);
 }
 
 enum status series_query_filter(struct connection *connection, const struct request *request, struct series_filter *out,
@@ -34,7 +33,7 @@ enum status series_query_filter(struct connection *connection, const struct requ
     };
     enum status status = request_query_integer(request, "bits", 0, 0, BITS_MAX, &out->bits, error);
     if (status == STATUS_OK) status = read_method(request, &out->method, error);
-    if (status == STATUS_OK) status = read_dataset(connection, request, &out->dataset, error);
+    if (status == STATUS_OK) status = read_dataset(connection, request, out->dataset, error);
     return status;
 }
 

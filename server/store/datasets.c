@@ -206,13 +206,20 @@ enum status dataset_list(struct connection *connection, const struct list_filter
     return list_named(connection, orders, filter, page, document, error);
 }
 
-enum status dataset_name_known(struct connection *connection, const char *name, bool *known, struct error *error)
+enum status dataset_name_measured(struct connection *connection, const char *reference, char out[STORE_NAME],
+                                  struct error *error)
 {
-    return connection_query_boolean(connection,
-                                    CONNECTION_KEEPS_PLAN
-                                    "select exists (select from datasets where name = $1) or exists (select from series"
-                                    " where dataset = $1)",
-                                    VALUES(value_text(name)), known, error);
+    struct rows *rows;
+    const enum status status = connection_query_one(
+        connection,
+        CONNECTION_KEEPS_PLAN "select case when exists (select from datasets where name = $1) or exists"
+                              " (select from series where dataset = $1) then $1::text"
+                              " else coalesce((select name from datasets where id = $1), '') end",
+        VALUES(value_text(reference)), &rows, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(out, STORE_NAME, "%s", rows_text(rows, 0, 0));
+    rows_free(rows);
+    return STATUS_OK;
 }
 
 static const struct unused_kind kind = UNUSED_KIND("datasets", "dataset");

@@ -56,9 +56,10 @@ MUST_CHECK enum status dataset_get(struct connection *connection, const char *re
                                    struct error *error);
 MUST_CHECK enum status dataset_list(struct connection *connection, const struct list_filter *filter,
                                     const struct page *page, json_t **document, struct error *error);
-/* Whether measurements can be of a dataset of that name: there is one, or something was measured on one now gone. */
-MUST_CHECK enum status dataset_name_known(struct connection *connection, const char *name, bool *known,
-                                          struct error *error);
+/* The name under which measurements are of that dataset, given by name or id; of one that was deleted by its name, if
+ * something was measured on it. "": there is none. */
+MUST_CHECK enum status dataset_name_measured(struct connection *connection, const char *reference, char out[STORE_NAME],
+                                             struct error *error);
 /* STATUS_CONFLICT while a queued or running run uses it. */
 MUST_CHECK enum status dataset_delete(struct connection *connection, const char *reference, struct error *error);
 

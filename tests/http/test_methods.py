@@ -420,7 +420,10 @@ def test_a_misspelt_dataset_is_no_empty_answer(service, subject, path):
     answer = service.get(f"/v1/{path}&dataset=nobodys")
     assert answer.status == 422 and answer.json["errors"] == [
         {"pointer": "/dataset", "detail": 'no dataset is named "nobodys"; GET /v1/datasets lists those there are'}]
-    assert service.get(f"/v1/{path}&dataset={subject['data']}").status == 200
+    named = service.get(f"/v1/{path}&dataset={subject['data']}")
+    assert named.status == 200
+    by_id = service.get(f"/v1/{path}&dataset={service.get('/v1/datasets/' + subject['data']).json['id']}")
+    assert by_id.status == 200 and by_id.body == named.body
     service.sequences("methods-unmeasured", [[1, 2, 3, 4]])  # one on which nothing was measured yet has no points
     assert service.get(f"/v1/{path}&dataset=methods-unmeasured").status == 200
 
