@@ -76,6 +76,11 @@ const WORKERS = [
       ? h("span", { class: "name", title: [found.name, found.bus_id].filter(Boolean).join(", ") || null }, found.uuid)
       : "–"),
   },
+  {
+    label: "Memory for a run", value: (row) => row.memory_bytes ?? null,
+    cell: ({ memory_bytes: host, device_state: found }) =>
+      `${bytes(host)}${found?.memory_bytes ? `, device ${bytes(found.memory_bytes)}` : ""}`,
+  },
   { label: "Matrix products", value: (row) => row.blas?.verdict ?? "", cell: (row) => productsCell(row.blas) },
   {
     label: "Doing",

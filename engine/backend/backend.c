@@ -6,6 +6,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,6 +72,19 @@ struct plan_budget backend_budget(struct backend *backend, const char *directory
 enum plan_space backend_space(const struct backend *backend)
 {
     return backend->ops->host ? PLAN_HOST : PLAN_DEVICE;
+}
+
+enum status backend_refuse(struct backend *backend, const char *what, int64_t needed, int64_t limit, const char *advice,
+                           struct error *error)
+{
+    char words[240];
+    backend_device_words(backend, words, sizeof words);
+    (void)error_set(error, STATUS_TOO_LARGE,
+                    "%s %" PRId64 " bytes, %" PRId64 " are available%s%s%s: %s, or more memory (--memory, "
+                    "--device-memory)",
+                    what, needed, limit, words[0] != '\0' ? " (" : "", words, words[0] != '\0' ? ")" : "", advice);
+    error->of_device = backend_space(backend) == PLAN_DEVICE;
+    return error->status;
 }
 
 static void paper_close(struct backend *backend)

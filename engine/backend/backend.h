@@ -468,6 +468,8 @@ MUST_CHECK enum status backend_cuda_paper_new(int64_t budget, const char *produc
 MUST_CHECK enum status backend_cuda_budget(int64_t *out, struct error *error);
 /* Most bytes of its device that a backend can have when no other backend holds any. */
 int64_t backend_cuda_may_take(const struct backend *backend);
+/* Most bytes that a backend of its device can ever have: all but the reserve, and within DELTAQ_CUDA_MEMORY. */
+MUST_CHECK enum status backend_cuda_capacity(const struct backend *backend, int64_t *out, struct error *error);
 
 /* ---- A device that several workers use (cuda/share.c); these do nothing for backends on the host ---- */
 
@@ -485,6 +487,10 @@ MUST_CHECK enum status backend_claim(struct backend *backend, int64_t need, cons
                                      struct error *error);
 /* Describes how the device's part of a budget is computed; "" without a device. */
 void backend_device_words(struct backend *backend, char *text, size_t size);
+/* STATUS_TOO_LARGE, where the slot `memory` is the bound: "WHAT `needed` bytes, `limit` are available (how that is
+ * computed): ADVICE, or more memory". */
+enum status backend_refuse(struct backend *backend, const char *what, int64_t needed, int64_t limit, const char *advice,
+                           struct error *error);
 
 void backend_free(struct backend *backend); /* NULL is fine */
 

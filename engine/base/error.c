@@ -48,6 +48,7 @@ static void error_fill(struct error *error, enum status status, const char *poin
 {
     error->status = status;
     error->again_seconds = 0;
+    error->of_device = false;
     (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
     (void)vsnprintf(error->detail, sizeof error->detail, format, list);
     utf8_repair(error->pointer);

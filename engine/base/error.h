@@ -47,6 +47,7 @@ struct status_info {
 struct error {
     enum status status;
     int again_seconds; /* STATUS_UNAVAILABLE: seconds that the other side asks us to wait; 0: it does not say */
+    bool of_device;    /* STATUS_TOO_LARGE: memory of the device is lacking, not of the host */
     /* Both texts are UTF-8, whatever bytes of a file or a request they quote: answers and the database hold nothing
      * else. */
     char pointer[160]; /* RFC 6901 pointer to the parameter to blame, or "" */

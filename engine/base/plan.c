@@ -51,8 +51,10 @@ enum status plan_refuse(const struct run_plan *plan, const struct plan_budget *b
     int space = 0;
     while (space + 1 < PLAN_SPACES && plan->peak[space] <= budget->bytes[space]) space++;
     const bool words = space == PLAN_DEVICE && budget->device[0] != '\0';
-    return error_set(error, STATUS_TOO_LARGE,
-                     "the smallest plan of the run needs %" PRId64 " bytes of %s, %" PRId64 " are available%s%s%s: %s",
-                     plan->peak[space], plan_space_names[space], budget->bytes[space], words ? " (" : "",
-                     words ? budget->device : "", words ? ")" : "", advice);
+    (void)error_set(error, STATUS_TOO_LARGE,
+                    "the smallest plan of the run needs %" PRId64 " bytes of %s, %" PRId64 " are available%s%s%s: %s",
+                    plan->peak[space], plan_space_names[space], budget->bytes[space], words ? " (" : "",
+                    words ? budget->device : "", words ? ")" : "", advice);
+    error->of_device = space == PLAN_DEVICE;
+    return error->status;
 }

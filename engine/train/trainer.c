@@ -45,13 +45,8 @@ static enum status choose_mode(struct trainer *trainer, const struct parameters_
     trainer->rounds = *needed <= limit && gradient_round_bytes(layout, trainer->backend) <= limit - *needed;
     if (trainer->rounds) *needed += gradient_round_bytes(layout, trainer->backend);
     if (*needed <= limit) return STATUS_OK;
-    char words[240];
-    backend_device_words(trainer->backend, words, sizeof words);
-    return error_set(
-        error, STATUS_TOO_LARGE,
-        "training needs %lld bytes, %lld are available%s%s%s: use a smaller model, less data or shorter sequences, or "
-        "more memory (--memory, --device-memory)",
-        (long long)again, (long long)limit, words[0] != '\0' ? " (" : "", words, words[0] != '\0' ? ")" : "");
+    return backend_refuse(trainer->backend, "training needs", again, limit,
+                          "use a smaller model, less data or shorter sequences", error);
 }
 
 static enum status memory_take(struct trainer *trainer, const struct parameters_layout *layout, struct error *error)

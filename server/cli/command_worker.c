@@ -85,8 +85,12 @@ static enum status choose_device(const struct options *options, char device[PLAC
     struct device_choosing how = {.which = slot != NULL ? strtol(slot, NULL, 10) : 0,
                                   .faults = faults != NULL ? (int)strtol(faults, NULL, 10) : -1};
     enum status status = options_integer(options, "--on-cpu", 0, INT64_MAX, &how.on_cpu, error);
-    if (status != STATUS_OK) return status;
-    return device_choice_make(options_text(options, "--device"), &how, device, &out->device_state, selftest, error);
+    if (status == STATUS_OK)
+        status =
+            device_choice_make(options_text(options, "--device"), &how, device, &out->device_state, selftest, error);
+    const int64_t limit = out->device_memory_bytes;
+    if (limit > 0 && limit < out->device_state.memory_bytes) out->device_state.memory_bytes = limit;
+    return status;
 }
 
 /* Checks everything before anything is made. */

@@ -28,10 +28,17 @@ struct question {
     bool test;
 };
 
+struct opening {
+    int ordinal;
+    int64_t memory_bytes; /* found at the first opening */
+};
+
 static enum status open_device(void *context, const char *products, struct backend **out, struct error *error)
 {
-    const int *ordinal = context;
-    return cuda_trial_new(*ordinal, products, out, error);
+    struct opening *opening = context;
+    const enum status status = cuda_trial_new(opening->ordinal, products, out, error);
+    if (status != STATUS_OK || opening->memory_bytes > 0) return status;
+    return backend_cuda_capacity(*out, &opening->memory_bytes, error);
 }
 
 static void test_device(struct report *report)
@@ -39,18 +46,19 @@ static void test_device(struct report *report)
     struct device_trial *found = &report->found;
     const char *seconds = getenv("DELTAQ_SELFTEST_SECONDS");
     char failure[sizeof found->failure] = "";
-    int ordinal = (int)strtol(found->device + strlen("cuda:"), NULL, 10);
+    struct opening opening = {.ordinal = (int)strtol(found->device + strlen("cuda:"), NULL, 10)};
     const struct selftest how = {.open = open_device,
-                                 .context = &ordinal,
+                                 .context = &opening,
                                  .repeat_seconds = seconds != NULL ? strtod(seconds, NULL) : REPEAT_SECONDS,
                                  .progress = &report->progress};
     struct error error = {.detail = ""};
     found->tested = true;
-    if (backend_cuda_identify(ordinal, &found->identity, failure, sizeof failure))
+    if (backend_cuda_identify(opening.ordinal, &found->identity, failure, sizeof failure))
         found->status = selftest_run(&how, &found->report, &error);
     else
         found->status =
             error_set(&error, STATUS_DEVICE, "device %s does not say which it is: %.300s", found->device, failure);
+    found->memory_bytes = opening.memory_bytes;
     if (found->status != STATUS_OK) (void)snprintf(found->failure, sizeof found->failure, "%s", error.detail);
 }
 
@@ -119,6 +127,7 @@ static enum status take_device(const struct device_trial *trial, struct worker_d
 {
     char rates[400];
     (void)snprintf(out->state, sizeof out->state, "in_use");
+    out->memory_bytes = trial->memory_bytes;
     if (trial->status != STATUS_OK) { /* no memory is free on the device, which is not a fault of it */
         log_warning(LOG_COMPONENT_WORKER, "device %s: %s, %s, %s; used without a self-test: %s", trial->device,
                     out->name, out->uuid, out->bus, trial->failure);

@@ -18,7 +18,8 @@ struct device_trial {
     bool sound;                     /* false when a device is there that should work and does not (cuda_look) */
     char found[400];                /* all devices: "2 CUDA devices, driver for CUDA 12.4, …", or why there is none */
     struct device_identity identity;
-    bool tested; /* the self-test was started */
+    int64_t memory_bytes; /* the most that a run may take of it; 0: not known */
+    bool tested;          /* the self-test was started */
     enum status status;
     char failure[480]; /* why the self-test failed; "": it passed */
     struct selftest_report report;

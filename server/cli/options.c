@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
-#include <ctype.h>
+#include "base/size.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,16 +165,9 @@ enum status options_integer(const struct options *options, const char *flag, int
 
 enum status options_size(const struct options *options, const char *flag, int64_t *out, struct error *error)
 {
-    static const char units[] = "KMGT";
     const char *text = options_text(options, flag);
-    char *end = NULL;
-    double value = strtod(text, &end);
-    const char *unit = *end != '\0' ? strchr(units, toupper((unsigned char)*end)) : NULL;
-    for (const char *at = units; unit != NULL && at <= unit; at++) value *= 1024;
-    if (end == text || (*end != '\0' && (unit == NULL || end[1] != '\0')) || !(value >= 0 && value < 9e18))
-        return error_set(error, STATUS_INVALID, "%s must be a size like 20G, found \"%.40s\"", flag, text);
-    *out = (int64_t)value;
-    return STATUS_OK;
+    if (size_read(text, out)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "%s must be a size like 20G, found \"%.40s\"", flag, text);
 }
 
 void options_print(const struct option_row *rows, FILE *out)

@@ -18,28 +18,39 @@ struct estimating {
 static struct dry_run_place place_of(const struct estimating *how, const json_t *row)
 {
     struct dry_run_place place = *how->place;
-    const struct template *template = template_find(
-        how->templates, how->count, json_string_value(json_object_get(row, "device")), json_object_get(row, "labels"));
-    if (template != NULL) (void)snprintf(place.device, sizeof place.device, "%s", template_device(template));
+    const struct template *template =
+        template_find(how->templates, how->count, json_string_value(json_object_get(row, "device")),
+                      json_integer_value(json_object_get(row, "device_memory_bytes")), json_object_get(row, "labels"));
+    if (template == NULL) return place;
+    (void)snprintf(place.device, sizeof place.device, "%s", template_device(template));
+    place.device_memory_bytes = template->device_memory;
     return place;
 }
 
-/* What a dry run's document says of memory and time. */
-static void read_plan(const json_t *plan, int64_t *memory, double *seconds)
+/* The peak in one kind of memory, where that is known to be more than there is; otherwise 0. */
+static int64_t peak_beyond(const json_t *plan, const char *kind)
 {
-    const json_t *host = json_object_get(json_object_get(plan, "memory"), "host");
+    const json_t *memory = json_object_get(json_object_get(plan, "memory"), kind);
+    const json_t *available = json_object_get(memory, "available_bytes");
+    const int64_t peak = json_integer_value(json_object_get(memory, "peak_bytes"));
+    return json_is_integer(available) && peak > json_integer_value(available) ? peak : 0;
+}
+
+/* What a dry run's document says of memory and time. */
+static void read_plan(const json_t *plan, struct demand_memory *needed, double *seconds)
+{
     const char *problem = json_string_value(json_object_get(json_object_get(plan, "problem"), "code"));
-    const int64_t peak = json_integer_value(json_object_get(host, "peak_bytes"));
     const bool too_large = problem != NULL && strcmp(problem, status_info(STATUS_TOO_LARGE)->name) == 0;
     const json_t *took = json_object_get(plan, "seconds");
-    *memory = too_large && peak > json_integer_value(json_object_get(host, "available_bytes")) ? peak : 0;
+    if (too_large)
+        *needed = (struct demand_memory){.host = peak_beyond(plan, "host"), .device = peak_beyond(plan, "device")};
     *seconds = json_is_number(took) ? json_number_value(took) : (double)NAN;
 }
 
 static enum status estimate_one(const struct estimating *how, const json_t *row, struct error *error)
 {
     struct error why;
-    int64_t memory = 0;
+    struct demand_memory needed = {0};
     double seconds = (double)NAN;
     json_t *plan = NULL;
     const struct kind *kind = kind_find(kinds, json_string_value(json_object_get(row, "kind")));
@@ -52,9 +63,9 @@ static enum status estimate_one(const struct estimating *how, const json_t *row,
         *error = why;
         return status;
     }
-    read_plan(plan, &memory, &seconds);
+    read_plan(plan, &needed, &seconds);
     json_decref(plan);
-    return demand_planned(place.connection, json_string_value(json_object_get(row, "id")), memory, seconds, error);
+    return demand_planned(place.connection, json_string_value(json_object_get(row, "id")), &needed, seconds, error);
 }
 
 enum status estimate_some(const struct dry_run_place *place, const struct template *templates, size_t template_count,

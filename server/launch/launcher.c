@@ -102,8 +102,11 @@ static enum status claim(struct launcher *launcher, double ahead_seconds, bool *
     const double seconds = 3 * (double)options->interval_seconds + 10;
     *ours = true;
     if (options->dry_run) return STATUS_OK;
+    struct demand_memory most = {.host = most_bytes(options)};
+    for (size_t i = 0; i < options->template_count; i++)
+        if (options->templates[i].device_memory > most.device) most.device = options->templates[i].device_memory;
     const enum status status = demand_claim(options->place.connection, options->name, &launcher->owner, seconds,
-                                            ahead_seconds, most_bytes(options), ours, error);
+                                            ahead_seconds, &most, ours, error);
     if (status == STATUS_OK && !*ours && !launcher->waited)
         log_info(LOG_COMPONENT_LAUNCHER, "waits: another launcher called \"%s\" submits workers", options->name);
     launcher->waited = status == STATUS_OK && !*ours;
@@ -255,8 +258,9 @@ static enum status serve_group(struct launcher *launcher, struct look *look, con
     const int64_t memory = job_memory(options, json_integer_value(json_object_get(group, "memory_bytes")));
     const int64_t runs = json_integer_value(json_object_get(group, "runs"));
     int64_t wanted = (runs + options->runs_each - 1) / options->runs_each;
-    const struct template *template =
-        template_find(options->templates, options->template_count, device, json_object_get(group, "labels"));
+    const struct template *template = template_find(options->templates, options->template_count, device,
+                                                    json_integer_value(json_object_get(group, "device_memory_bytes")),
+                                                    json_object_get(group, "labels"));
     if (template == NULL || memory < 0) {
         note_unserved(launcher, group);
         return STATUS_OK;

@@ -3,10 +3,10 @@
  * by their names. So a launcher that is killed and started again submits nothing twice, and a second one under the same
  * name waits.
  * At each look (launcher_look) queued runs are planned (estimate.h) and grouped by their needs (demand.h). The first
- * template that meets a group's device and labels serves the group. Its jobs that have no run, or wait to start, are
- * used first, except preempted jobs that would start minutes later, and jobs that Slurm holds (held_jobs.h): these are
- * taken back. The missing jobs are submitted, as one array for each kind of job, up to the limit. A worker without work
- * ends by itself (--idle-exit).
+ * template that meets a group's device, its memory and labels serves the group. Its jobs that have no run, or wait to
+ * start, are used first, except preempted jobs that would start minutes later, and jobs that Slurm holds (held_jobs.h):
+ * these are taken back. The missing jobs are submitted, as one array for each kind of job, up to the limit. A worker
+ * without work ends by itself (--idle-exit).
  * When squeue no longer knows a job and its worker has been silent, the worker's runs return to the queue before its
  * lease ends. */
 #ifndef LAUNCH_LAUNCHER_H

@@ -1,6 +1,7 @@
 #include "launch/template.h"
 
 #include "base/checksum.h"
+#include "base/size.h"
 #include "schema/form.h"
 
 #include <stdio.h>
@@ -17,7 +18,13 @@ static uint32_t hash_of(const char *text)
 
 static enum status add_label(struct template *template, const char *label, struct error *error)
 {
-    static const char device[] = "device=";
+    static const char device[] = "device=", memory[] = "device_memory=";
+    if (strncmp(label, memory, sizeof memory - 1) == 0) {
+        const char *size = label + sizeof memory - 1;
+        if (size_read(size, &template->device_memory) && template->device_memory > 0) return STATUS_OK;
+        return error_set(error, STATUS_INVALID, "--template: device_memory must be a size like 76G, found \"%.60s\"",
+                         size);
+    }
     if (strncmp(label, device, sizeof device - 1) == 0) {
         const char *kind = label + sizeof device - 1;
         if (strcmp(kind, "cpu") != 0 && strcmp(kind, "cuda") != 0)
@@ -46,6 +53,8 @@ enum status template_parse(const char *text, struct template *out, struct error 
     for (char *word = strtok_r(out->text, ", ", &kept); word != NULL && status == STATUS_OK;
          word = strtok_r(NULL, ", ", &kept))
         status = add_label(out, word, error);
+    if (status == STATUS_OK && out->device_memory > 0 && strcmp(out->device, "cpu") == 0)
+        return error_set(error, STATUS_INVALID, "--template: device_memory is that of a device: add device=cuda");
     for (char *word = strtok_r(options, " ", &kept); word != NULL && status == STATUS_OK;
          word = strtok_r(NULL, " ", &kept)) {
         if (count == TEMPLATE_OPTIONS)
@@ -72,20 +81,21 @@ static bool holds(const json_t *labels, const json_t *label)
     return false;
 }
 
-bool template_meets(const struct template *template, const char *device, const json_t *labels)
+bool template_meets(const struct template *template, const char *device, int64_t device_memory, const json_t *labels)
 {
     size_t i;
     const json_t *label;
     if (device != NULL && strcmp(device, template->device) != 0) return false;
+    if (device_memory > template->device_memory) return false;
     json_array_foreach(labels, i, label) if (!holds(template->labels, label)) return false;
     return true;
 }
 
 const struct template *template_find(const struct template *templates, size_t count, const char *device,
-                                     const json_t *labels)
+                                     int64_t device_memory, const json_t *labels)
 {
     for (size_t i = 0; i < count; i++)
-        if (template_meets(&templates[i], device, labels)) return &templates[i];
+        if (template_meets(&templates[i], device, device_memory, labels)) return &templates[i];
     return NULL;
 }
 

@@ -177,12 +177,12 @@ static enum status send_result(struct worker *worker, const struct lease *lease,
 static enum status send_elsewhere(struct worker *worker, const struct lease *lease, const struct batch_outcome *outcome,
                                   bool *elsewhere, struct error *error)
 {
-    const char *evidence = outcome->error.detail;
+    const struct error *cause = &outcome->error;
     *elsewhere = false;
     if (outcome->status == STATUS_TOO_LARGE)
-        return queue_too_large(worker->connection, lease, &worker->identity, evidence, elsewhere, error);
+        return queue_too_large(worker->connection, lease, &worker->identity, cause, elsewhere, error);
     if (outcome->status == STATUS_NOT_FOUND)
-        return queue_elsewhere(worker->connection, lease, &worker->identity, evidence, elsewhere, error);
+        return queue_elsewhere(worker->connection, lease, &worker->identity, cause->detail, elsewhere, error);
     return STATUS_OK;
 }
 

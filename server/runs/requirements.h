@@ -1,4 +1,5 @@
-/* requirements.h: the requirements of a request on the workers of its runs: {"device", "labels", "memory_bytes"}. */
+/* requirements.h: the requirements of a request on the workers of its runs: {"device", "labels", "memory_bytes",
+ * "device_memory_bytes"}. */
 #ifndef RUNS_REQUIREMENTS_H
 #define RUNS_REQUIREMENTS_H
 
@@ -9,7 +10,7 @@
 struct requirements {
     int device;
     struct param_list labels;
-    int64_t memory_bytes;
+    int64_t memory_bytes, device_memory_bytes;
 };
 
 extern const struct param requirements_params[];
@@ -18,7 +19,8 @@ extern const struct param requirements_params[];
  * reference, or NULL. STATUS_NO_MEMORY. */
 MUST_CHECK enum status requirements_make(const json_t *given, json_t **out, struct error *error);
 
-/* Writes them into the row. STATUS_INVALID at "/requires/device" when the run itself needs another kind of device. */
+/* Writes them into the row. STATUS_INVALID at "/requires/device" when the run itself needs another kind of device, and
+ * at "/requires/device_memory_bytes" when it needs the CPU. */
 MUST_CHECK enum status requirements_put(const json_t *requires, struct run_new *row, struct error *error);
 
 #endif

@@ -14,18 +14,18 @@ enum { GONE_MOST = 64, MIB = 1 << 20 };
     " + interval '5 minutes') "
 
 enum status demand_claim(struct connection *connection, const char *name, const struct store_id *owner, double seconds,
-                         double ahead_seconds, int64_t memory_bytes, bool *ours, struct error *error)
+                         double ahead_seconds, const struct demand_memory *most, bool *ours, struct error *error)
 {
     int64_t affected = 0;
     const enum status status = connection_execute(
         connection,
-        "insert into launchers (name, owner, memory_bytes, seen_at) values ($1, $2, nullif($4::bigint, 0),"
-        " clock_timestamp() + $5 * interval '1 second')"
+        "insert into launchers (name, owner, memory_bytes, device_memory_bytes, seen_at)"
+        " values ($1, $2, nullif($4::bigint, 0), nullif($6::bigint, 0), clock_timestamp() + $5 * interval '1 second')"
         " on conflict (name) do update set owner = $2, memory_bytes = excluded.memory_bytes,"
-        " seen_at = excluded.seen_at where launchers.owner = $2 or" SILENT("launchers.seen_at",
-                                                                           "$3 * interval '1 second'"),
-        VALUES(value_text(name), value_text(owner->text), value_double(seconds), value_integer(memory_bytes),
-               value_double(ahead_seconds)),
+        " device_memory_bytes = excluded.device_memory_bytes, seen_at = excluded.seen_at"
+        " where launchers.owner = $2 or" SILENT("launchers.seen_at", "$3 * interval '1 second'"),
+        VALUES(value_text(name), value_text(owner->text), value_double(seconds), value_integer(most->host),
+               value_double(ahead_seconds), value_integer(most->device)),
         &affected, error);
     *ours = status == STATUS_OK && affected == 1;
     return status;
@@ -44,17 +44,20 @@ enum status demand_read(struct connection *connection, const char *label, json_t
         connection,
         "with needs as (select coalesce(requires ->> 'device', device_wanted) as device,"
         " coalesce(requires -> 'labels', '[]') as labels,"
-        " greatest(memory_wanted, (requires ->> 'memory_bytes')::bigint) as memory_bytes, planned_seconds"
+        " greatest(memory_wanted, (requires ->> 'memory_bytes')::bigint) as memory_bytes,"
+        " greatest(device_memory_wanted, (requires ->> 'device_memory_bytes')::bigint) as device_memory_bytes,"
+        " planned_seconds"
         " from runs where state = 'queued'),"
-        " groups as (select device, labels, memory_bytes, count(*) as runs,"
+        " groups as (select device, labels, memory_bytes, device_memory_bytes, count(*) as runs,"
         " case when count(*) = count(planned_seconds) then max(planned_seconds) end as seconds"
-        " from needs group by 1, 2, 3),"
+        " from needs group by 1, 2, 3, 4),"
         " mine as (select w.slurm_job as job, abs(extract(epoch from clock_timestamp() - w.seen_at))::float8 as silent,"
         " exists (select from runs r where r.owner = w.id and r.state = 'running') as busy from workers w"
         " where w.slurm_job <> '' and w.labels @> jsonb_build_array($1::text))"
         " select json_build_object('groups', (select coalesce(json_agg(json_build_object('device', device, 'labels',"
-        " labels, 'memory_bytes', memory_bytes, 'seconds', seconds, 'runs', runs)"
-        " order by memory_bytes desc nulls last, runs desc, labels::text), '[]') from groups),"
+        " labels, 'memory_bytes', memory_bytes, 'device_memory_bytes', device_memory_bytes, 'seconds', seconds, 'runs',"
+        " runs) order by device_memory_bytes desc nulls last, memory_bytes desc nulls last, runs desc, labels::text),"
+        " '[]') from groups),"
         " 'workers', (select coalesce(json_agg(json_build_object('job', job, 'busy', busy, 'silent', silent)), '[]')"
         " from mine), 'time', extract(epoch from clock_timestamp())::float8)",
         VALUES(value_text(label)), document, error);
@@ -66,20 +69,24 @@ enum status demand_unplanned(struct connection *connection, int most, json_t **d
         connection,
         "select coalesce(json_agg(json_build_object('id', q.id, 'kind', q.kind, 'params', s.params,"
         " 'wanted', q.device_wanted, 'device', coalesce(q.requires ->> 'device', q.device_wanted),"
+        " 'device_memory_bytes', (q.requires ->> 'device_memory_bytes')::bigint,"
         " 'labels', coalesce(q.requires -> 'labels', '[]'))), '[]') from"
         " (select id, kind, device_wanted, requires from runs where state = 'queued' and planned_at is null"
         " order by priority desc, run_at, number limit $1) q join run_specs s on s.run = q.id",
         VALUES(value_integer(most)), document, error);
 }
 
-enum status demand_planned(struct connection *connection, const char *run, int64_t memory_bytes, double seconds,
-                           struct error *error)
+enum status demand_planned(struct connection *connection, const char *run, const struct demand_memory *needed,
+                           double seconds, struct error *error)
 {
-    return connection_execute(connection,
-                              "update runs set planned_at = clock_timestamp(), planned_seconds = $3,"
-                              " memory_wanted = greatest(memory_wanted, nullif($2::bigint, 0))"
-                              " where id = $1 and state = 'queued'",
-                              VALUES(value_text(run), value_integer(memory_bytes), value_double(seconds)), NULL, error);
+    return connection_execute(
+        connection,
+        "update runs set planned_at = clock_timestamp(), planned_seconds = $3,"
+        " memory_wanted = greatest(memory_wanted, nullif($2::bigint, 0)),"
+        " device_memory_wanted = greatest(device_memory_wanted, nullif($4::bigint, 0))"
+        " where id = $1 and state = 'queued'",
+        VALUES(value_text(run), value_integer(needed->host), value_double(seconds), value_integer(needed->device)),
+        NULL, error);
 }
 
 enum status demand_job_gone(struct connection *connection, const char *label, const char *job, double silent_seconds,

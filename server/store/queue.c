@@ -234,24 +234,30 @@ done:
     return status;
 }
 
+/* The run goes where there is more than $4 bytes: `wanted` is a column of runs, `has` an expression of worker w,
+ * `gives` a column of launchers. */
+#define TO_MORE(wanted, has, gives)                                                                                \
+    "with changed as (update runs r set state = 'queued', " wanted " = $4::bigint + 1," LET_GO "where" QUEUE_FENCE \
+    "and cancel_requested_at is null and exists (select from workers w where " has " > $4 and" WORKER_LIVES        \
+    "and" WORKER_FITS " union all select from launchers l"                                                         \
+    " where l.seen_at > clock_timestamp() - interval '1 minute' and l." gives " > $4) returning id, epoch)"        \
+    " insert into run_events (run, epoch, type, data)"                                                             \
+    " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'queued', 'lease', $2, 'reason',"      \
+    " 'released', 'evidence', cast($5 as text)) from changed"
+
 enum status queue_too_large(struct connection *connection, const struct lease *lease,
-                            const struct worker_identity *worker, const char *evidence, bool *elsewhere,
+                            const struct worker_identity *worker, const struct error *cause, bool *elsewhere,
                             struct error *error)
 {
     int64_t affected;
+    const int64_t had = cause->of_device ? worker->device_state.memory_bytes : worker->memory_bytes;
     *elsewhere = false;
-    if (worker->memory_bytes <= 0) return STATUS_OK;
+    if (had <= 0) return STATUS_OK;
     const enum status status = connection_execute(
         connection,
-        "with changed as (update runs r set state = 'queued', memory_wanted = $4::bigint + 1," LET_GO
-        "where" QUEUE_FENCE
-        "and cancel_requested_at is null and exists (select from workers w where w.memory_bytes > $4"
-        " and" WORKER_LIVES "and" WORKER_FITS " union all select from launchers l"
-        " where l.seen_at > clock_timestamp() - interval '1 minute' and l.memory_bytes > $4) returning id, epoch)"
-        " insert into run_events (run, epoch, type, data)"
-        " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'queued', 'lease', $2, 'reason',"
-        " 'released', 'evidence', cast($5 as text)) from changed",
-        VALUES(FENCE_OF(lease), value_integer(worker->memory_bytes), value_text(evidence)), &affected, error);
+        cause->of_device ? TO_MORE("device_memory_wanted", WORKER_DEVICE_MEMORY, "device_memory_bytes")
+                         : TO_MORE("memory_wanted", "w.memory_bytes", "memory_bytes"),
+        VALUES(FENCE_OF(lease), value_integer(had), value_text(cause->detail)), &affected, error);
     *elsewhere = status == STATUS_OK && affected == 1;
     return status;
 }

@@ -101,11 +101,11 @@ MUST_CHECK enum status queue_finish(struct connection *connection, const struct 
  * as long as the cause says. Otherwise the run is failed, and the files that it `left` are recorded. */
 MUST_CHECK enum status queue_fail(struct connection *connection, const struct lease *lease, const struct error *cause,
                                   const struct queue_result *left, struct error *error);
-/* Ends the lease of a run that does not fit into the memory of `worker`, which holds it: the run returns to the queue,
- * uncounted, when a living worker with more memory may take it, or a launcher may submit one (*elsewhere). Otherwise,
- * and when the lease is lost, nothing changes. */
+/* Ends the lease of a run that does not fit into the memory of `worker`, which holds it, or into that of its device
+ * (`cause`): the run returns to the queue, uncounted, when a living worker with more of that memory may take it, or a
+ * launcher may submit one (*elsewhere). Otherwise, and when the lease is lost, nothing changes. */
 MUST_CHECK enum status queue_too_large(struct connection *connection, const struct lease *lease,
-                                       const struct worker_identity *worker, const char *evidence, bool *elsewhere,
+                                       const struct worker_identity *worker, const struct error *cause, bool *elsewhere,
                                        struct error *error);
 /* Ends the lease of a run whose checkpoint has files that the node of `worker` lacks (node_lacks): the run returns to
  * the queue, uncounted, when a living worker of another node may take it (*elsewhere). Otherwise, and when the lease is

@@ -35,9 +35,11 @@ static json_t *text_array(const char *const *texts, size_t count)
     " order by l.number"
 
 /* Whether the asking worker may take run r. $4 is the worker's device. */
-#define MIGRATED       MIGRATIONS_FIT("$8")
-#define FITS_HERE      RUN_FITS("r", "$4", "coalesce($6::jsonb, '[]')", "nullif($7::bigint, 0)", "$9")
-#define FITS_AS_MEMBER RUN_FITS("r", "$4", "coalesce($11::jsonb, '[]')", "nullif($12::bigint, 0)", "$14")
+#define MIGRATED MIGRATIONS_FIT("$8")
+#define FITS_HERE \
+    RUN_FITS("r", "$4", "coalesce($6::jsonb, '[]')", "nullif($7::bigint, 0)", "nullif($11::bigint, 0)", "$9")
+#define FITS_AS_MEMBER \
+    RUN_FITS("r", "$4", "coalesce($11::jsonb, '[]')", "nullif($12::bigint, 0)", "nullif($15::bigint, 0)", "$14")
 
 static void worker_name(const struct worker_identity *worker, char out[128])
 {
@@ -126,11 +128,12 @@ static enum status anything(struct connection *connection, const struct worker_i
 {
     return connection_query_boolean(
         connection,
-        CONNECTION_KEEPS_PLAN "select exists (select from runs r where r.state = 'queued' and" DUE
-                              "and r.kind in (select json_array_elements_text($4::json)) and" RUN_FITS(
-                                  "r", "$1", "coalesce($2::jsonb, '[]')", "nullif($3::bigint, 0)", "$5") ")",
+        CONNECTION_KEEPS_PLAN
+        "select exists (select from runs r where r.state = 'queued' and" DUE
+        "and r.kind in (select json_array_elements_text($4::json)) and" RUN_FITS(
+            "r", "$1", "coalesce($2::jsonb, '[]')", "nullif($3::bigint, 0)", "nullif($6::bigint, 0)", "$5") ")",
         VALUES(value_text(worker->device), value_json(worker->labels), value_integer(worker->memory_bytes),
-               value_json(kinds), value_text(worker->node.text)),
+               value_json(kinds), value_text(worker->node.text), value_integer(worker->device_state.memory_bytes)),
         any, error);
 }
 
@@ -154,7 +157,8 @@ enum status queue_lease(struct connection *connection, const struct worker_ident
                                   VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name),
                                          value_text(worker->device), value_json(wanted), value_json(worker->labels),
                                          value_integer(worker->memory_bytes), value_integer(migrations_latest()),
-                                         value_text(worker->node.text), value_double(worker->grace_seconds)),
+                                         value_text(worker->node.text), value_double(worker->grace_seconds),
+                                         value_integer(worker->device_state.memory_bytes)),
                                   &rows, error);
     json_decref(wanted);
     if (status != STATUS_OK || !any) return status;
@@ -201,7 +205,7 @@ enum status queue_lease_members(struct connection *connection, const struct work
                value_text(lease->run.text), value_integer(lease->epoch), value_integer((int64_t)most),
                value_integer(QUEUE_CRASH_BUDGET), value_integer(QUEUE_STALL_BUDGET), value_integer(QUEUE_EXPIRY_BUDGET),
                value_json(worker->labels), value_integer(worker->memory_bytes), value_integer(QUEUE_ERROR_BUDGET),
-               value_text(worker->node.text)),
+               value_text(worker->node.text), value_integer(worker->device_state.memory_bytes)),
         &rows, error);
     return status == STATUS_OK ? leased_read(worker, rows, most, out, count, error) : status;
 }

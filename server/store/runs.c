@@ -21,10 +21,11 @@
 #define REQUIRED                                                                                                      \
     "concat_ws(', ', 'device ' || coalesce(r.requires ->> 'device', r.device_wanted), (select string_agg('label ' ||" \
     " l.value, ', ') from jsonb_array_elements_text(r.requires -> 'labels') l), 'memory of ' ||"                      \
-    " greatest(r.memory_wanted, (r.requires ->> 'memory_bytes')::bigint) || ' bytes', (select 'the files of '"        \
-    " || c.name from run_inputs i join node_lacks l on l.checkpoint = i.checkpoint join checkpoints c"                \
-    " on c.id = i.checkpoint where i.run = r.id and l.noted_at > clock_timestamp() - interval '10 minutes'"           \
-    " order by 1 limit 1))"
+    " greatest(r.memory_wanted, (r.requires ->> 'memory_bytes')::bigint) || ' bytes', 'device memory of ' ||"         \
+    " greatest(r.device_memory_wanted, (r.requires ->> 'device_memory_bytes')::bigint) || ' bytes',"                  \
+    " (select 'the files of ' || c.name from run_inputs i join node_lacks l on l.checkpoint = i.checkpoint"           \
+    " join checkpoints c on c.id = i.checkpoint where i.run = r.id"                                                   \
+    " and l.noted_at > clock_timestamp() - interval '10 minutes' order by 1 limit 1))"
 #define WAITING                                                                                  \
     "case when r.state <> 'queued' then null"                                                    \
     " when not exists (select from workers w where" WORKER_LIVES ") then 'no worker is running'" \

@@ -19,8 +19,8 @@ struct run_new {
     const char *batch;      /* equal for runs that a worker may take as members of one batch; NULL: the run is executed
                              * alone */
     const char *device;     /* kind of device that the run needs, "cuda"; NULL: any */
-    const json_t *requires; /* requirements on the worker: {"device", "labels", "memory_bytes"}, each may be absent;
-                             * NULL: none */
+    const json_t *requires; /* requirements on the worker: {"device", "labels", "memory_bytes", "device_memory_bytes"},
+                             * each may be absent; NULL: none */
     const char *requester;  /* id of the token of the request; NULL or "": none was needed */
     int64_t queued_most;    /* how many runs of the requester may wait; 0: a fair share (queue_quota.h) */
     bool force;             /* a new run even if an equal one exists */

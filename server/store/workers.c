@@ -21,7 +21,7 @@ enum status worker_register(struct connection *connection, const struct worker_i
         " coalesce($12::jsonb, '[]'), nullif($13::bigint, 0), $14, $15, nullif($16, ''), case when $17::text <> '' then"
         " jsonb_build_object('state', $17::text, 'faults', $18::integer, 'reason', nullif($19::text, ''), 'name',"
         " nullif($20::text, ''), 'uuid', nullif($21::text, ''), 'bus_id', nullif($22::text, ''), 'selftest',"
-        " $23::jsonb) end)"
+        " $23::jsonb, 'memory_bytes', nullif($24::bigint, 0)) end)"
         " on conflict (id) do update set seen_at = clock_timestamp()",
         VALUES(value_text(identity->id.text), value_text(identity->host), value_integer(identity->pid),
                value_text(identity->boot_id), value_text(identity->slurm_job), value_text(identity->device),
@@ -31,7 +31,8 @@ enum status worker_register(struct connection *connection, const struct worker_i
                value_text(identity->node.text), value_text(identity->device_state.state),
                value_integer(identity->device_state.faults), value_text(identity->device_state.reason),
                value_text(identity->device_state.name), value_text(identity->device_state.uuid),
-               value_text(identity->device_state.bus), value_json(identity->device_state.selftest)),
+               value_text(identity->device_state.bus), value_json(identity->device_state.selftest),
+               value_integer(identity->device_state.memory_bytes)),
         NULL, error);
 }
 

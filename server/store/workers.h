@@ -16,6 +16,7 @@ struct worker_blas {
  * self-test, and its worker takes no runs. "failed": the same, but its worker uses the CPU. */
 struct worker_device {
     char state[16];                   /* "in_use", "aside", "failed" */
+    int64_t memory_bytes;             /* the most that a run may take of it; 0: not known */
     int faults;                       /* consecutive breakdowns before the worker was started */
     char reason[600];                 /* why it is not in use, or "" */
     char name[80], uuid[48], bus[24]; /* the device's identity; "" where the driver does not tell */

@@ -196,6 +196,6 @@ def service(world):
                           "device": "cpu", "device_state": None, "labels": ["gpu=h100"],
                           "blas": {"verdict": "passed", "library": "OpenBLAS 0.3.21", "core": "SkylakeX",
                                    "reason": None},
-                          "threads": 8, "version": "0.9.0",
+                          "threads": 8, "memory_bytes": 64 << 30, "version": "0.9.0",
                           "started_at": "2026-11-20T08:00:00Z",
                           "seen_at": "2026-11-20T09:59:58Z", "run": None})  # fmt: skip

@@ -77,7 +77,8 @@ def test_workers_say_how_their_devices_are(world, visit):
     world.workers.append({**world.workers[0], "id": "w2", "pid": 4713, "device_state": None, "blas": own})
     passed = {"checks": 41, "seconds": 1.5, "rates": [{"name": "products f32", "rate": 51234.5, "unit": "GFLOP/s"}]}
     for pid, state in ((4714, {"state": "failed", "faults": 0, "reason": "cuda:1 failed its self-test: a crash"}),
-                       (4715, {"state": "in_use", "faults": 0, "reason": None, "selftest": passed})):
+                       (4715, {"state": "in_use", "faults": 0, "reason": None, "selftest": passed,
+                               "memory_bytes": 74 << 30})):
         world.workers.append({**world.workers[0], "id": f"w{pid}", "pid": pid, "device_state": {**aside, **state}})
     page = visit("#/system?sort=-Worker")
     heads = page.run("[...document.querySelectorAll('main thead th')]"
@@ -88,7 +89,8 @@ def test_workers_say_how_their_devices_are(world, visit):
     assert cuda["Device's state"] == "▲ set aside (3 faults): an illegal address" and cuda["UUID"] == "GPU-0123abcd"
     assert cpu["Device's state"] == cpu["UUID"] == "–" and cpu["Matrix products"] == "OpenBLAS, SkylakeX"
     assert products["Matrix products"] == "▲ deltaq's own"
-    assert used["Device's state"] == "in use"
+    assert used["Device's state"] == "in use" and used["Memory for a run"] == "64 GiB, device 74 GiB"
+    assert cpu["Memory for a run"] == cuda["Memory for a run"] == "64 GiB"
     assert failed["Device's state"] == "▲ failed, the CPU works: cuda:1 failed its self-test: a crash"
     assert "products f32 51,235 GFLOP/s" in page.run(
         "[...document.querySelectorAll('main tbody [title]')].map(one => one.title)")

@@ -26,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     }
     if (status == STATUS_OK) {
         fuzz_require(strcmp(template.device, "cpu") == 0 || strcmp(template.device, "cuda") == 0);
-        fuzz_require(template_meets(&template, template.device, template.labels));
+        fuzz_require(template_meets(&template, template.device, template.device_memory, template.labels));
+        fuzz_require(template.device_memory >= 0);
         for (i = 0; template.options[i] != NULL; i++)
             fuzz_require(i < TEMPLATE_OPTIONS && template.options[i][0] == '-' &&
                          strchr(template.options[i], ' ') == NULL);

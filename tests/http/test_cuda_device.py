@@ -156,6 +156,25 @@ def test_a_device_without_memory_fails_the_run_alone(tmp_path):
         own.stop()
 
 
+def test_a_run_goes_where_the_device_has_the_memory_that_it_requires(tmp_path):
+    own = serve(tmp_path, "cuda:0", DELTAQ_DEVICE_MEMORY="1M")
+    more = None
+    try:
+        requires = {"device_memory_bytes": 1 << 30}
+        run = own.post("/v1/runs", {"kind": "quantize", "params": quantization(own), "requires": requires}).json
+        wait_until(lambda: "device memory" in str(own.get(f"/v1/runs/{run['id']}").json["waiting"]))
+        assert own.get("/v1/workers").json["items"][0]["device_state"]["memory_bytes"] == 1 << 20
+        more = subprocess.Popen([BINARY, "worker", "--data-dir", own.data, "--root", own.files, "--device", "cuda:1"],
+                                env={**own.environment, "DELTAQ_DEVICE_MEMORY": "0"}, stderr=subprocess.DEVNULL)
+        done = own.wait(run["id"])
+        assert done["state"] == "succeeded" and done["device"] == "cuda:1", done["error"]
+    finally:
+        if more is not None:
+            more.terminate()
+            more.wait(60)
+        own.stop()
+
+
 def wait_until(what):
     for _ in range(1200):
         found = what()
@@ -225,7 +244,7 @@ def test_a_device_that_breaks_down_three_times_in_a_row_is_put_aside(tmp_path):
         state = own.get("/v1/workers").json["items"][0]["device_state"]
         assert state.pop("selftest")["checks"] > 30 and state == {
             "state": "in_use", "faults": 0, "reason": None, "name": "emulated device", "uuid": UUIDS[0],
-            "bus_id": "0000:3b:00.0"}
+            "bus_id": "0000:3b:00.0", "memory_bytes": (8 << 30) - (RESERVE << 20)}
     finally:
         own.stop()
 

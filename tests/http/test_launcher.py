@@ -268,6 +268,21 @@ def test_a_run_that_needs_more_than_the_usual_job_has_gets_it_by_its_plan(lab):
     assert planned[0] == str(needed) and planned[1] != "" and planned[2] == ""  # of no run before it
 
 
+def test_a_run_that_needs_more_of_a_device_gets_a_larger_one(lab):
+    """By its plan or by what it requires; for more than any template states nothing is submitted."""
+    planned, *_ = (lab.post(requires=requires) for requires in (
+        {"device": "cuda"}, {"device_memory_bytes": 20 << 30}, {"device_memory_bytes": (20 << 30) + 1}))
+    with lab.launcher("--template", "device=cuda,device_memory=1M: --partition=small", "--template",
+                      "device=cuda,device_memory=20G: --partition=large"):
+        lab.submitted(2)
+        lab.looked()
+    jobs = (lab.directory / "submitted").read_text()
+    assert jobs.count("--partition=large") == 2 and "small" not in jobs
+    assert lab.log.read_text().count("no template") == 1 and str((20 << 30) + 1) in lab.log.read_text()
+    wanted = lab.sql(f"select device_memory_wanted, memory_wanted from runs where id = '{planned}'").split("|")
+    assert int(wanted[0]) > 1 << 20 and wanted[1] == ""
+
+
 def test_a_job_has_twice_the_time_that_its_device_is_known_to_take(lab):
     """By runs on the device that the template gives, among those that needed it themselves and those that did not."""
     known = {"cpu": 1200, "cuda:0": 7200, "cuda:0 itself": 14400}

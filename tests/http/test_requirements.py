@@ -55,6 +55,8 @@ def test_a_run_that_nobody_can_take_says_why_and_can_be_cancelled(labelled):
     ({"labels": "gpu=h100"}, "/requires/labels"),
     ({"device": "tpu"}, "/requires/device"),
     ({"memory_bytes": 0}, "/requires/memory_bytes"),
+    ({"device_memory_bytes": 0}, "/requires/device_memory_bytes"),
+    ({"device": "cpu", "device_memory_bytes": 1}, "/requires/device_memory_bytes"),
     ({"gpu": "h100"}, "/requires/gpu"),
     ([], "/requires"),
 ])

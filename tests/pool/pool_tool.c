@@ -87,6 +87,11 @@ static enum status pace_execute(const struct run_context *context, const void *p
     if (strcmp(pace->end, "again") == 0) return error_set(error, STATUS_IO, "asked to fail for a while");
     if (strcmp(pace->end, "large") == 0 && context->memory_bytes < 2 << 20)
         return error_set(error, STATUS_TOO_LARGE, "it needs 2 MiB");
+    if (strcmp(pace->end, "large on the device") == 0 && context->device_memory_bytes < 2 << 20) {
+        (void)error_set(error, STATUS_TOO_LARGE, "it needs 2 MiB");
+        error->of_device = true;
+        return error->status;
+    }
     if (strcmp(pace->end, "crash") == 0) abort();
     while (strcmp(pace->end, "hang") == 0) pause_ms(1000);
     if (strcmp(pace->end, "read") == 0) read_slowly();
@@ -163,10 +168,13 @@ static int run_worker(const char *directory)
     static const char *const none[] = {NULL};
     const struct roots roots = {.paths = none};
     json_t *labels = getenv("POOL_LABELS") != NULL ? json_loads(getenv("POOL_LABELS"), 0, NULL) : NULL;
+    const int64_t device_memory = (int64_t)number_from("POOL_DEVICE_MEMORY");
     const struct worker_options options = {.conninfo = getenv("DATABASE_URL"),
                                            .data_directory = directory,
                                            .roots = &roots,
-                                           .device = "cpu",
+                                           .device = device_memory > 0 ? "cuda:0" : "cpu",
+                                           .device_memory_bytes = device_memory,
+                                           .device_state = {.state = "in_use", .memory_bytes = device_memory},
                                            .labels = labels,
                                            .memory_bytes = (int64_t)number_from("POOL_MEMORY"),
                                            .threads = 1,

@@ -3,6 +3,7 @@
 import json
 import time
 
+import pytest
 from test_cluster import wait_until
 
 MIB = 1 << 20
@@ -63,17 +64,33 @@ def test_a_run_waits_for_the_device_and_the_memory_that_it_requires(pool):
     assert worker_of(pool, large) == more.pid and pool.call("get", cuda)["state"] == "queued"
 
 
-def test_what_does_not_fit_one_worker_goes_to_one_with_more_memory(pool):
+def test_a_run_waits_for_a_device_with_the_memory_that_it_requires(pool):
     database(pool)
-    pool.worker(POOL_MEMORY=MIB)
+    pool.worker(POOL_MEMORY=4 * MIB)  # on the CPU
+    small = pool.worker(POOL_MEMORY=4 * MIB, POOL_DEVICE_MEMORY=MIB)
+    appear(pool, 2)
+    large = pool.submit(steps=1, requires={"device_memory_bytes": MIB + 1})
+    assert waits(pool, large) == f"no running worker has all that it needs: device memory of {MIB + 1} bytes"
+    assert worker_of(pool, pool.submit(steps=1, seed=1, requires={"device_memory_bytes": MIB})) == small.pid
+    more = pool.worker(POOL_MEMORY=MIB, POOL_DEVICE_MEMORY=2 * MIB)
+    assert worker_of(pool, large) == more.pid
+
+
+@pytest.mark.parametrize("has, end, needs", [
+    ("POOL_MEMORY", "large", "memory_bytes"),
+    ("POOL_DEVICE_MEMORY", "large on the device", "device_memory_bytes"),
+])
+def test_what_does_not_fit_one_worker_goes_to_one_with_more_memory(pool, has, end, needs):
+    database(pool)
+    pool.worker(**{has: MIB})
     appear(pool, 1)
-    alone = pool.submit(steps=1, end="large")
+    alone = pool.submit(steps=1, end=end)
     document = pool.wait(alone)
     assert document["state"] == "failed" and document["error"]["code"] == "too_large"
-    more = pool.worker(POOL_MEMORY=2 * MIB)
+    more = pool.worker(**{has: 2 * MIB})
     appear(pool, 2)
-    held = pool.submit_held(requires={"memory_bytes": 2 * MIB})  # the other worker alone is free
-    run = pool.submit(steps=1, end="large", seed=1)
+    held = pool.submit_held(requires={needs: 2 * MIB})  # the other worker alone is free
+    run = pool.submit(steps=1, end=end, seed=1)
     wait_until(lambda: pool.sql(f"select 1 from run_events where run = '{run}' and data ->> 'evidence' ="
                                 " 'it needs 2 MiB'"))
     assert pool.call("get", run)["state"] == "queued"

@@ -72,6 +72,14 @@ int64_t backend_cuda_may_take(const struct backend *backend)
     return in_all(backend->state);
 }
 
+enum status backend_cuda_capacity(const struct backend *backend, int64_t *out, struct error *error)
+{
+    const struct cuda *cuda = backend->state;
+    const int64_t total = cuda->device->memory_total;
+    *out = larger(total - cuda_reserve(total), 0);
+    return backend_cuda_budget(out, error);
+}
+
 enum status backend_share(struct backend *backend, int64_t limit, const char *directory, struct error *error)
 {
     struct cuda *cuda = cuda_of(backend);

@@ -8,6 +8,9 @@
 #include "model/gradient.h"
 #include "model/work.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 enum { SPARE_VECTORS = 5, SCALED_VECTORS = 2 /* D^-1/2, and a vector that it scales */ };
 
 static int64_t memory_limit(const struct sharpness_request *request)
@@ -150,14 +153,10 @@ enum status sharpness_plan_choose(struct sharpness *s, int64_t *bytes, struct er
     *bytes = needed(s, mode, vectors);
     s->out->most_vectors = s->state.most_vectors = vectors > 0 ? vectors : 1;
     if (*bytes <= limit) return STATUS_OK;
-    char words[240];
-    backend_device_words(s->request->backend, words, sizeof words);
-    return error_set(
-        error, STATUS_TOO_LARGE,
-        "%lld parameters need %lld bytes for their curvature, %lld are available%s%s%s: use method \"power\" without "
-        "a spectrum, shorter sequences, or more memory (--memory, --device-memory)",
-        (long long)s->layout->numbers, (long long)*bytes, (long long)limit, words[0] != '\0' ? " (" : "", words,
-        words[0] != '\0' ? ")" : "");
+    char what[80];
+    (void)snprintf(what, sizeof what, "the curvature of %" PRId64 " parameters needs", s->layout->numbers);
+    return backend_refuse(s->request->backend, what, *bytes, limit,
+                          "use method \"power\" without a spectrum, shorter sequences", error);
 }
 
 static enum status direction_memory(const struct sharpness_request *r, const struct plan_budget *budget,

@@ -12,9 +12,10 @@ static void test_a_template_says_what_its_workers_are_and_what_sbatch_is_told(vo
     struct error error;
     struct template template;
     (void)state;
-    assert_int_equal(template_parse("device=cuda,gpu=h100 big: --partition=h100  --gres=gpu:1", &template, &error),
-                     STATUS_OK);
+    static const char text[] = "device_memory=76G,device=cuda,gpu=h100 big: --partition=h100  --gres=gpu:1";
+    assert_int_equal(template_parse(text, &template, &error), STATUS_OK);
     assert_string_equal(template.device, "cuda");
+    assert_int_equal(template.device_memory, (int64_t)76 << 30);
     assert_int_equal(json_array_size(template.labels), 2);
     assert_string_equal(json_string_value(json_array_get(template.labels, 1)), "big");
     assert_string_equal(template.options[0], "--partition=h100");
@@ -57,16 +58,20 @@ static void test_a_template_meets_what_it_has_all_of(void **state)
 {
     static const struct {
         const char *device, *labels;
+        int64_t memory;
         bool meets;
-    } rows[] = {{NULL, "[]", true},   {"cuda", "[\"a\"]", true}, {NULL, "[\"b=1\", \"a\"]", true},
-                {"cpu", "[]", false}, {NULL, "[\"c\"]", false},  {NULL, "[\"a\", \"b=2\"]", false}};
+    } rows[] = {{NULL, "[]", 0, true},       {"cuda", "[\"a\"]", 0, true},
+                {"cpu", "[]", 0, false},     {NULL, "[\"b=1\", \"a\"]", 0, true},
+                {NULL, "[\"c\"]", 0, false}, {NULL, "[\"a\", \"b=2\"]", 0, false},
+                {"cuda", "[]", 3072, true},  {"cuda", "[]", 3073, false}};
     struct error error;
     struct template template;
     (void)state;
-    assert_int_equal(template_parse("a,b=1,device=cuda:", &template, &error), STATUS_OK);
+    assert_int_equal(template_parse("a,b=1,device=cuda,device_memory=3M:", &template, &error), STATUS_OK);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         json_t *labels = json_loads(rows[i].labels, 0, NULL);
-        if (template_meets(&template, rows[i].device, labels) != rows[i].meets) fail_msg("row %zu", i);
+        if (template_meets(&template, rows[i].device, rows[i].memory << 10, labels) != rows[i].meets)
+            fail_msg("row %zu", i);
         json_decref(labels);
     }
     template_reset(&template);
@@ -77,6 +82,11 @@ static void test_bad_templates_are_told(void **state)
     static const char *const rows[][2] = {{"gpu=h100", "expected LABELS: OPTIONS"},
                                           {"device=tpu:", "must be cpu or cuda"},
                                           {"a=b=c:", "must be NAME=VALUE"},
+                                          {"device_memory=80000:", "add device=cuda"},
+                                          {"device=cuda,device_memory=80GB:", "a size like 76G"},
+                                          {"device=cuda,device_memory=-1:", "a size like 76G"},
+                                          {"device=cuda,device_memory=0:", "a size like 76G"},
+                                          {"device=cuda,device_memory=:", "a size like 76G"},
                                           {": partition=x", "is no option"}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -187,9 +187,11 @@ static void test_a_plan_says_what_a_group_of_runs_needs(void **state)
     assert_string_equal(text_at(first, "wanted"), "cuda");
     assert_string_equal(text_at(first, "device"), "cuda");
     json_decref(list);
-    OK(demand_planned(connection, runs[0].text, (int64_t)3 * MIB, 20, &error));
-    OK(demand_planned(connection, runs[0].text, (int64_t)2 * MIB, 10, &error)); /* what is wanted never falls */
-    OK(demand_planned(connection, runs[1].text, (int64_t)3 * MIB, 40, &error));
+    static const struct demand_memory much = {.host = (int64_t)3 * MIB, .device = (int64_t)5 * MIB},
+                                      little = {.host = (int64_t)2 * MIB, .device = (int64_t)4 * MIB}, none = {0};
+    OK(demand_planned(connection, runs[0].text, &much, 20, &error));
+    OK(demand_planned(connection, runs[0].text, &little, 10, &error)); /* what is wanted never falls */
+    OK(demand_planned(connection, runs[1].text, &much, 40, &error));
     OK(demand_unplanned(connection, 9, &list, &error));
     assert_int_equal(json_array_size(list), 0);
     json_decref(list);
@@ -198,10 +200,11 @@ static void test_a_plan_says_what_a_group_of_runs_needs(void **state)
     assert_int_equal(json_array_size(json_object_get(demand, "groups")), 1);
     assert_string_equal(text_at(group, "device"), "cuda");
     assert_int_equal(json_integer_value(json_object_get(group, "memory_bytes")), 3 * MIB);
+    assert_int_equal(json_integer_value(json_object_get(group, "device_memory_bytes")), 5 * MIB);
     assert_int_equal((int)json_number_value(json_object_get(group, "seconds")), 40);
     assert_int_equal(json_integer_value(json_object_get(group, "runs")), 2);
     json_decref(demand);
-    OK(demand_planned(connection, runs[1].text, 0, (double)NAN, &error)); /* one of unknown length */
+    OK(demand_planned(connection, runs[1].text, &none, (double)NAN, &error)); /* one of unknown length */
     OK(demand_read(connection, label, &demand, &error));
     assert_true(json_is_null(json_object_get(json_array_get(json_object_get(demand, "groups"), 0), "seconds")));
     json_decref(demand);
@@ -214,7 +217,8 @@ static bool claims(struct connection *connection, const char *owner, double seco
     struct store_id id = {""};
     bool ours = false;
     (void)snprintf(id.text, sizeof id.text, "%s", owner);
-    OK(demand_claim(connection, "lab", &id, seconds, ahead_seconds, 0, &ours, &error));
+    static const struct demand_memory not_bounded = {0};
+    OK(demand_claim(connection, "lab", &id, seconds, ahead_seconds, &not_bounded, &ours, &error));
     return ours;
 }
 

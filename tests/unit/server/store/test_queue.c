@@ -221,22 +221,26 @@ static void test_a_run_waits_for_a_worker_that_has_what_it_requires(void **state
     struct connection *connection = connection_of(state);
     static const struct {
         const char *requires, *labels, *device;
-        int64_t memory;
+        int64_t memory, device_memory;
         bool taken;
     } rows[] = {
-        {"{}", NULL, "cpu", 0, true},
-        {"{\"labels\": [\"a=1\"]}", NULL, "cpu", 0, false},
-        {"{\"labels\": [\"a=1\"]}", "[\"a=2\"]", "cpu", 0, false},
-        {"{\"labels\": [\"a=1\"]}", "[\"b\", \"a=1\"]", "cpu", 0, true},
-        {"{\"labels\": [\"a=1\", \"c\"]}", "[\"b\", \"a=1\"]", "cpu", 0, false},
-        {"{\"device\": \"cpu\"}", NULL, "cpu", 0, true},
-        {"{\"device\": \"cpu\"}", NULL, "cuda:0", 0, false},
-        {"{\"device\": \"cuda\"}", NULL, "cuda:1", 0, true},
-        {"{\"device\": \"cuda\"}", NULL, "cpu", 0, false},
-        {"{\"memory_bytes\": 100}", NULL, "cpu", 99, false},
-        {"{\"memory_bytes\": 100}", NULL, "cpu", 100, true},
-        {"{\"memory_bytes\": 100}", NULL, "cpu", 0, true}, /* who does not say */
-        {"{\"memory_bytes\": 100, \"labels\": [\"b\"]}", "[\"b\"]", "cpu", 99, false},
+        {"{}", NULL, "cpu", 0, 0, true},
+        {"{\"labels\": [\"a=1\"]}", NULL, "cpu", 0, 0, false},
+        {"{\"labels\": [\"a=1\"]}", "[\"a=2\"]", "cpu", 0, 0, false},
+        {"{\"labels\": [\"a=1\"]}", "[\"b\", \"a=1\"]", "cpu", 0, 0, true},
+        {"{\"labels\": [\"a=1\", \"c\"]}", "[\"b\", \"a=1\"]", "cpu", 0, 0, false},
+        {"{\"device\": \"cpu\"}", NULL, "cpu", 0, 0, true},
+        {"{\"device\": \"cpu\"}", NULL, "cuda:0", 0, 0, false},
+        {"{\"device\": \"cuda\"}", NULL, "cuda:1", 0, 0, true},
+        {"{\"device\": \"cuda\"}", NULL, "cpu", 0, 0, false},
+        {"{\"memory_bytes\": 100}", NULL, "cpu", 99, 0, false},
+        {"{\"memory_bytes\": 100}", NULL, "cpu", 100, 0, true},
+        {"{\"memory_bytes\": 100}", NULL, "cpu", 0, 0, true}, /* who does not say */
+        {"{\"memory_bytes\": 100, \"labels\": [\"b\"]}", "[\"b\"]", "cpu", 99, 0, false},
+        {"{\"device_memory_bytes\": 100}", NULL, "cuda:0", 200, 99, false},
+        {"{\"device_memory_bytes\": 100}", NULL, "cuda:0", 1, 100, true},
+        {"{\"device_memory_bytes\": 100}", NULL, "cuda:0", 200, 0, false}, /* who does not say */
+        {"{\"device_memory_bytes\": 100}", NULL, "cpu", 200, 0, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         json_t *requires = json_loads(rows[i].requires, 0, NULL);
@@ -244,6 +248,7 @@ static void test_a_run_waits_for_a_worker_that_has_what_it_requires(void **state
         struct worker_identity worker = {.id = {"w"}, .host = "h", .boot_id = "b", .pid = 4, .threads = 1};
         worker.labels = labels;
         worker.memory_bytes = rows[i].memory;
+        worker.device_state.memory_bytes = rows[i].device_memory;
         (void)snprintf(worker.device, sizeof worker.device, "%s", rows[i].device);
         const struct store_id run =
             enqueue(connection, (struct run_new){.kind = "picky", .requires = requires}, STORE_CREATED);

@@ -250,7 +250,8 @@ static void test_little_memory_gives_the_same_ends_or_says_how_much_is_needed(vo
                                                    .spectrum_steps = 1};
     request.memory_limit = 1 << 20;
     assert_int_equal(sharpness_run(&request, &found, &error), STATUS_TOO_LARGE);
-    assert_non_null(strstr(error.detail, "bytes for their curvature"));
+    assert_non_null(strstr(error.detail, "the curvature of "));
+    assert_int_equal(error.of_device, backend_space(request.backend) == PLAN_DEVICE);
     int64_t limit = 1 << 20;
     while (request.memory_limit = limit, sharpness_run(&request, &found, &error) == STATUS_TOO_LARGE) limit += 1 << 18;
     assert_true(found.most_vectors < 12 && found.ends.products > found.most_vectors); /* restarts */

@@ -370,6 +370,7 @@ static void test_refuses_a_checkpoint_without_state_and_too_little_memory(void *
                                         .memory_limit = 10000,
                                         .backend = backend};
     assert_int_equal(train_run(&tight, &result, &error), STATUS_TOO_LARGE);
+    assert_int_equal(error.of_device, backend_space(backend) == PLAN_DEVICE);
     backend_free(backend);
     place_close(&place);
     place_close(&next);
