@@ -162,10 +162,11 @@ static enum status judge_integrity(struct connection *connection, const struct g
                                    json_t **out, struct error *error)
 {
     bool read = false;
+    const char *trajectory = gate->trajectory.text;
     json_t *all = NULL, *flags = NULL;
     struct judgement judgement = {.outcome = OUTCOME_PENDING, .limit = NAN, .reason = "its weights were not read"};
     enum status status = gate_read(connection, checkpoint->id.text, &read, error);
-    if (status == STATUS_OK && read) status = integrity_flags(connection, gate->trajectory.text, &all, error);
+    if (status == STATUS_OK && read) status = integrity_flags(connection, &trajectory, 1, &all, error);
     if (status != STATUS_OK) return status;
     if (read) {
         flags = json_incref(json_object_get(all, checkpoint->id.text));

@@ -20,11 +20,15 @@ struct handler_thread {
     pthread_t thread;
     struct handler_pool *pool;
     void *context;
+    pthread_cond_t called;
+    bool is_called;
+    struct handler_thread *below; /* on the stack of idle threads */
 };
 
 struct handler_pool {
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    /* The one that became idle last is called first, because its session with the database is warm. */
+    struct handler_thread *idle;
     struct http_server *server;
     struct exchange *first, *last;
     unsigned depth, limit;
@@ -301,13 +305,33 @@ static void serve(struct handler_pool *pool, struct exchange *exchange, void *th
     give_answer(exchange);
 }
 
+static void wait_idle(struct handler_thread *self)
+{
+    struct handler_pool *pool = self->pool;
+    self->is_called = false;
+    self->below = pool->idle;
+    pool->idle = self;
+    while (!self->is_called) pthread_cond_wait(&self->called, &pool->mutex);
+}
+
+/* False: none is idle. */
+static bool call_idle(struct handler_pool *pool)
+{
+    struct handler_thread *thread = pool->idle;
+    if (thread == NULL) return false;
+    pool->idle = thread->below;
+    thread->is_called = true;
+    pthread_cond_signal(&thread->called);
+    return true;
+}
+
 static void *run(void *closure)
 {
     struct handler_thread *self = closure;
     struct handler_pool *pool = self->pool;
     pthread_mutex_lock(&pool->mutex);
     while (true) {
-        while (pool->first == NULL && !pool->stopping) pthread_cond_wait(&pool->changed, &pool->mutex);
+        while (pool->first == NULL && !pool->stopping) wait_idle(self);
         if (pool->stopping) break;
         struct exchange *exchange = pool->first;
         pool->first = exchange->next;
@@ -334,7 +358,7 @@ static bool push(struct handler_pool *pool, struct exchange *exchange, bool agai
             pool->first = exchange;
         pool->last = exchange;
         pool->depth++;
-        pthread_cond_signal(&pool->changed);
+        (void)call_idle(pool);
     }
     pthread_mutex_unlock(&pool->mutex);
     return space;
@@ -379,10 +403,10 @@ enum status handler_pool_start(struct http_server *server, int threads, unsigned
     pool->server = server;
     pool->limit = limit;
     (void)pthread_mutex_init(&pool->mutex, NULL);
-    (void)pthread_cond_init(&pool->changed, NULL);
     while (pool->count < threads) {
         struct handler_thread *thread = &pool->threads[pool->count];
         thread->pool = pool;
+        (void)pthread_cond_init(&thread->called, NULL);
         if (options->thread_open != NULL &&
             (status = options->thread_open(options->application, &thread->context, error)) != STATUS_OK)
             goto failed;
@@ -406,10 +430,11 @@ void handler_pool_stop(struct handler_pool *pool)
     const struct http_options *options = &pool->server->options;
     pthread_mutex_lock(&pool->mutex);
     pool->stopping = true;
-    pthread_cond_broadcast(&pool->changed);
+    while (call_idle(pool)) continue;
     pthread_mutex_unlock(&pool->mutex);
     for (int i = 0; i < pool->count; i++) {
         (void)pthread_join(pool->threads[i].thread, NULL);
+        (void)pthread_cond_destroy(&pool->threads[i].called);
         if (options->thread_close != NULL) options->thread_close(options->application, pool->threads[i].context);
     }
     pool->count = 0;
@@ -425,7 +450,6 @@ void handler_pool_stop(struct handler_pool *pool)
 void handler_pool_free(struct handler_pool *pool)
 {
     if (pool == NULL) return;
-    (void)pthread_cond_destroy(&pool->changed);
     (void)pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }

@@ -348,24 +348,32 @@ static json_t *flag_names(unsigned of)
     return NULL;
 }
 
-enum status integrity_flags(struct connection *connection, const char *trajectory, json_t **out, struct error *error)
+static enum status add_flags(struct connection *connection, const char *trajectory, json_t *out, struct error *error)
 {
     struct finding finding = {0};
-    bool any = false;
-    enum status status = health_any(connection, trajectory, &any, error);
-    *out = NULL;
-    if (status == STATUS_OK && any) status = finding_make(connection, trajectory, &finding, error);
+    enum status status = finding_make(connection, trajectory, &finding, error);
     if (status != STATUS_OK) return status;
-    *out = json_object();
-    if (*out == NULL) status = error_no_memory(error, "a document");
     for (int64_t i = 0; i < finding.rows.count && status == STATUS_OK; i++)
         if (finding.found.flags[i] != 0 &&
-            json_object_set_new(*out, finding.rows.items[i].id.text, flag_names(finding.found.flags[i])) != 0)
+            json_object_set_new(out, finding.rows.items[i].id.text, flag_names(finding.found.flags[i])) != 0)
             status = error_no_memory(error, "a document");
     finding_reset(&finding);
-    if (status != STATUS_OK) {
-        json_decref(*out);
-        *out = NULL;
+    return status;
+}
+
+enum status integrity_flags(struct connection *connection, const char *const *trajectories, size_t count, json_t **out,
+                            struct error *error)
+{
+    size_t i;
+    json_t *read = NULL, *trajectory, *flags = json_object();
+    enum status status = flags != NULL ? STATUS_OK : error_no_memory(error, "a document");
+    if (status == STATUS_OK) status = health_trajectories(connection, trajectories, count, &read, error);
+    json_array_foreach(read, i, trajectory)
+    {
+        if (status == STATUS_OK) status = add_flags(connection, json_string_value(trajectory), flags, error);
     }
+    *out = status == STATUS_OK ? json_incref(flags) : NULL;
+    json_decref(flags);
+    json_decref(read);
     return status;
 }

@@ -12,9 +12,9 @@
 MUST_CHECK enum status integrity_document(struct connection *connection, const char *trajectory, const char *checkpoint,
                                           json_t **document, struct error *error);
 
-/* {id of a checkpoint: ["identical", ...]} for the checkpoints that have any flag. Cheap when no checkpoint was
- * read. */
-MUST_CHECK enum status integrity_flags(struct connection *connection, const char *trajectory, json_t **out,
-                                       struct error *error);
+/* {id of a checkpoint: ["identical", ...]} for the checkpoints of those trajectories that have any flag. Cheap for
+ * trajectories of which no checkpoint was read. */
+MUST_CHECK enum status integrity_flags(struct connection *connection, const char *const *trajectories, size_t count,
+                                       json_t **out, struct error *error);
 
 #endif

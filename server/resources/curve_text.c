@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "http/json_answer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,13 +49,27 @@ static void put_text(const char *text, struct buffer *out)
     buffer_append(out, "\"", 1);
 }
 
-static void put_point(const struct curve_points *points, int row, const json_t *flags, struct buffer *out)
+/* A label, `,"low":`, comes before the value of each column. */
+struct writing {
+    const struct curve_points *points;
+    const json_t *flags; /* NULL where no checkpoint has any */
+    char labels[CURVE_COLUMNS][24];
+    size_t lengths[CURVE_COLUMNS];
+};
+
+static void writing_init(struct writing *out, const struct curve_points *points, const json_t *flags)
+{
+    *out = (struct writing){.points = points, .flags = json_object_size(flags) > 0 ? flags : NULL};
+    for (enum curve_column c = 0; c < CURVE_COLUMNS; c++)
+        out->lengths[c] = (size_t)snprintf(out->labels[c], sizeof out->labels[c], "%c\"%s\":", c == 0 ? '{' : ',',
+                                           curve_points_columns[c].name);
+}
+
+static void put_point(const struct writing *writing, int row, struct buffer *out)
 {
     for (enum curve_column c = 0; c < CURVE_COLUMNS; c++) {
-        const char *text = curve_points_text(points, row, c);
-        buffer_puts(out, c == 0 ? "{\"" : ",\"");
-        buffer_puts(out, curve_points_columns[c].name);
-        buffer_puts(out, "\":");
+        const char *text = curve_points_text(writing->points, row, c);
+        buffer_append(out, writing->labels[c], writing->lengths[c]);
         if (text == NULL)
             buffer_puts(out, "null");
         else if (curve_points_columns[c].number)
@@ -62,12 +77,14 @@ static void put_point(const struct curve_points *points, int row, const json_t *
         else
             put_text(text, out);
     }
-    json_t *of = json_object_get(flags, curve_points_text(points, row, CURVE_CHECKPOINT));
+    const char *checkpoint = curve_points_text(writing->points, row, CURVE_CHECKPOINT);
+    json_t *of = writing->flags != NULL ? json_object_get(writing->flags, checkpoint) : NULL;
     buffer_puts(out, ",\"flags\":");
-    if (of != NULL)
-        put_value(json_incref(of), out);
-    else
-        buffer_puts(out, "[]");
+    if (of == NULL) {
+        buffer_puts(out, "[]}");
+        return;
+    }
+    put_value(json_incref(of), out);
     buffer_puts(out, "}");
 }
 
@@ -85,16 +102,16 @@ static void open_object(json_t *object, const char *last, struct buffer *out)
     buffer_puts(out, "\":");
 }
 
-static void put_series(json_t *series, const struct curve_points *points, const json_t *flags, struct buffer *out)
+static void put_series(json_t *series, const struct writing *writing, struct buffer *out)
 {
-    const struct curve_span *span = &points->spans[json_integer_value(json_object_get(series, "points"))];
+    const struct curve_span *span = &writing->points->spans[json_integer_value(json_object_get(series, "points"))];
     const char *between = "[";
     (void)json_object_del(series, "points");
     open_object(series, "points", out);
     for (int i = 0; i < span->count; i++) {
         if (span->kept != NULL && !span->kept[i]) continue;
         buffer_puts(out, between);
-        put_point(points, span->first + i, flags, out);
+        put_point(writing, span->first + i, out);
         between = ",";
     }
     buffer_puts(out, "]}");
@@ -105,7 +122,9 @@ enum status curve_text_answer(struct response *response, json_t *document, const
 {
     size_t i, length;
     struct buffer out;
+    struct writing writing;
     json_t *series, *list = json_incref(json_object_get(document, "series"));
+    writing_init(&writing, points, flags);
     buffer_init(&out, TEXT_MAX);
     (void)json_object_del(document, "series");
     open_object(document, "series", &out);
@@ -113,7 +132,7 @@ enum status curve_text_answer(struct response *response, json_t *document, const
     json_array_foreach(list, i, series)
     {
         if (i > 0) buffer_puts(&out, ",");
-        put_series(series, points, flags, &out);
+        put_series(series, &writing, &out);
     }
     buffer_puts(&out, "]}");
     json_decref(list);

@@ -104,23 +104,6 @@ static enum status read_checkpoint(struct connection *connection, const struct r
     return status;
 }
 
-/* {CHECKPOINT: [FLAG]} of the checkpoints with which something is wrong. */
-static enum status read_flags(struct connection *connection, const struct curve_query *query, json_t **out,
-                              struct error *error)
-{
-    json_t *all = json_object();
-    enum status status = all == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a curve") : STATUS_OK;
-    for (size_t k = 0; k < query->trajectory_count && status == STATUS_OK; k++) {
-        json_t *found = NULL;
-        status = integrity_flags(connection, query->trajectories[k], &found, error);
-        if (status == STATUS_OK && json_object_update(all, found) != 0)
-            status = error_set(error, STATUS_NO_MEMORY, "no memory for a curve");
-        json_decref(found);
-    }
-    *out = all;
-    return status;
-}
-
 enum status curves_get(struct http_context *context, const struct request *request, struct response *response,
                        struct error *error)
 {
@@ -135,7 +118,8 @@ enum status curves_get(struct http_context *context, const struct request *reque
     if (status == STATUS_OK) status = answer_form(request, answer_table_names, answer_table_types, &type, error);
     if (status == STATUS_OK) status = read_checkpoint(connection, request, &checkpoint, &query, error);
     if (status == STATUS_OK) status = curve_open(connection, &query, &points, &document, error);
-    if (status == STATUS_OK && points.count > 0) status = read_flags(connection, &query, &flags, error);
+    if (status == STATUS_OK && points.count > 0)
+        status = integrity_flags(connection, query.trajectories, query.trajectory_count, &flags, error);
     if (status == STATUS_OK) status = response_header(response, "Vary", "Accept", error);
     if (status == STATUS_OK && type == 0) status = curve_text_answer(response, document, &points, flags, error);
     if (status == STATUS_OK && type == 1) status = curve_attach(document, &points, error);

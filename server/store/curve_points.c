@@ -8,32 +8,59 @@
 const char *const curve_points_axes[] = {
     [CURVE_STEP] = "step", [CURVE_TOKENS] = "tokens", [CURVE_LEARNING_RATE] = "learning_rate"};
 
-/* The condition on a number `n` for the requested series: none when no series was named, else its series is among those
- * looked up first. */
-#define CHOSEN                                                                                           \
-    " and ($4 is null and $5 = 0 and $6 is null and $7 is null and $8 is null or n.series = any (array(" \
-    "select s.id from series s where" SERIES_FILTER_FITS("s", "$4", "$5", "$6", "$7", "$8") ")))"
+/* The condition on a number `n` that its series is a requested one; these are looked up first. */
+#define CHOSEN                                                                                                   \
+    " and n.series = any (array(select s.id from series s where" SERIES_FILTER_FITS("s", "$4", "$5", "$6", "$7", \
+                                                                                    "$8") "))"
 /* The value of a checkpoint `c` on the axis. */
 #define X                                                                                                   \
     "case $3 when 'step' then c.step::double precision when 'tokens' then c.tokens::double precision else " \
     "c.learning_rate end"
 #define OF_CHECKPOINT "c.id, c.name, c.step, "
 
-static const char question[] =
-    "with wanted as (select w.id, w.place from json_array_elements_text($1::json) with ordinality as w (id, place)),"
-    " points as (select w.place, n.series, " X " as x, n.value, n.low, n.high, " OF_CHECKPOINT "n.run from newest n"
-    " join checkpoints c on c.id = n.checkpoint join wanted w on w.id = n.trajectory"
-    " where n.trajectory = any (" CURVE_NAMED ") and c.trajectory = any (" CURVE_NAMED ") and n.metric = $2" CHOSEN
-    /* Checkpoints of the same content share their measurements, except those that compare two checkpoints. */
-    " union all select w.place, m.series, " X ", m.value, m.low, m.high, " OF_CHECKPOINT "m.run from same_content t"
-    " join checkpoints c on c.id = t.checkpoint join wanted w on w.id = c.trajectory cross join lateral"
-    " (select distinct on (n.series) n.* from checkpoints k join newest n on n.checkpoint = k.id"
-    " and n.metric = $2" CHOSEN " where k.sha256 = c.sha256 and k.id <> c.id and not exists (select from newest o"
-    " where o.trajectory = c.trajectory and o.metric = $2 and o.series = n.series and o.checkpoint = c.id)"
-    " order by n.series, n.number desc) m where t.trajectory = any (" CURVE_NAMED ") and $2 not in " BETWEEN_CHECKPOINTS
-    " union all select w.place, 0, " X ", c.learning_rate, null, null, " OF_CHECKPOINT "null from checkpoints c"
-    " join wanted w on w.id = c.trajectory where $2 = 'learning_rate' and c.learning_rate is not null)"
-    " select * from points where x is not null order by place, series, x, name";
+/* Points of the trajectory `w`. */
+#define OWN                                                                                                           \
+    "select n.series, " X " as x, n.value, n.low, n.high, " OF_CHECKPOINT                                             \
+    "n.run from newest n join checkpoints c on c.id = n.checkpoint where n.trajectory = w.id and c.trajectory = w.id" \
+    " and n.metric = $2" CHOSEN
+/* Checkpoints of the same content share their measurements, except those that compare two checkpoints. */
+#define SHARED                                                                                                     \
+    " union all select m.series, " X ", m.value, m.low, m.high, " OF_CHECKPOINT                                    \
+    "m.run from same_content t join checkpoints c on c.id = t.checkpoint cross join lateral"                       \
+    " (select distinct on (n.series) n.* from checkpoints k join newest n on n.checkpoint = k.id"                  \
+    " and n.metric = $2" CHOSEN " where k.sha256 = c.sha256 and k.id <> c.id and not exists (select from newest o" \
+    " where o.trajectory = w.id and o.metric = $2 and o.series = n.series and o.checkpoint = c.id)"                \
+    " order by n.series, n.number desc) m where t.trajectory = w.id and c.trajectory = w.id and $2 not"            \
+    " in " BETWEEN_CHECKPOINTS
+#define RATES                                                                 \
+    " union all select 0, " X ", c.learning_rate, null, null, " OF_CHECKPOINT \
+    "null from checkpoints c where c.trajectory = w.id and $2 = 'learning_rate' and c.learning_rate is not null"
+/* `offset 0`: one trajectory after the other. In one join of all the planner assumes some number of trajectories, sorts
+ * all points at once, and takes half as long again. */
+#define POINTS(branches)                                                                                              \
+    CONNECTION_KEEPS_PLAN                                                                                             \
+    "select w.place, p.* from json_array_elements_text($1::json) with ordinality as w (id, place) cross join lateral" \
+    " (select * from (" branches ") b offset 0) p where p.x is not null order by w.place, p.series, p.x, p.name"
+
+/* All would give the same points where the branches that a statement lacks have none. They cost most of a short
+ * curve's time: planning them takes as long as reading a thousand points. */
+static const char own_points[] = POINTS(OWN);
+static const char own_and_shared_points[] = POINTS(OWN SHARED);
+static const char all_points[] = POINTS(OWN SHARED RATES);
+
+static enum status choose_statement(struct connection *connection, const json_t *trajectories, const char *metric,
+                                    const char **out, struct error *error)
+{
+    bool shared = false;
+    *out = all_points;
+    if (strcmp(metric, "learning_rate") == 0) return STATUS_OK;
+    const enum status status = connection_query_boolean(
+        connection,
+        CONNECTION_KEEPS_PLAN "select exists (select from same_content where trajectory = any (" CURVE_NAMED "))",
+        VALUES(value_json(trajectories)), &shared, error);
+    *out = shared ? own_and_shared_points : own_points;
+    return status;
+}
 
 /* The columns before those of enum curve_column. */
 enum { PLACE, SERIES, POINT };
@@ -154,10 +181,12 @@ enum status curve_points_read(struct connection *connection, const json_t *traje
                               const struct curve_query *query, struct curve_points *out, struct error *error)
 {
     *out = (struct curve_points){.series = json_array()};
+    const char *statement = NULL;
     enum status status = out->series != NULL ? STATUS_OK : error_no_memory(error, "a curve");
+    if (status == STATUS_OK) status = choose_statement(connection, trajectories, query->metric, &statement, error);
     if (status == STATUS_OK)
         status =
-            connection_query(connection, question,
+            connection_query(connection, statement,
                              VALUES(value_json(trajectories), value_text(query->metric),
                                     value_text(curve_points_axes[query->axis]), SERIES_FILTER_VALUES(query->series)),
                              &out->rows, error);

@@ -36,6 +36,7 @@ static enum status describe(struct connection *connection, const json_t *traject
 {
     return connection_query_json(
         connection,
+        CONNECTION_KEEPS_PLAN
         "with grouped as (select g.place, (f ->> 0)::bigint as trajectory, t.name as trajectory_name,"
         " (f ->> 2)::bigint as total, (f ->> 3)::bigint as rank, coalesce(label, '') as label,"
         " coalesce(dataset, '') as dataset,"

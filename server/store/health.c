@@ -155,13 +155,22 @@ void health_rows_reset(struct health_rows *rows)
     *rows = (struct health_rows){0};
 }
 
-enum status health_any(struct connection *connection, const char *trajectory, bool *any, struct error *error)
+enum status health_trajectories(struct connection *connection, const char *const *references, size_t count,
+                                json_t **out, struct error *error)
 {
-    return connection_query_boolean(
-        connection,
-        "select exists (select 1 from checkpoint_health h join checkpoints c on c.id = h.checkpoint join trajectories t"
-        " on t.id = c.trajectory where t.id = $1 or t.name = $1)",
-        VALUES(value_text(trajectory)), any, error);
+    json_t *asked = NULL;
+    enum status status = store_texts(references, count, &asked, error);
+    if (status == STATUS_OK)
+        status = connection_query_json(
+            connection,
+            CONNECTION_KEEPS_PLAN "with asked as (select array(select json_array_elements_text($1::json)) as names)"
+                                  " select coalesce(json_agg(t.id), '[]') from asked a join trajectories t"
+                                  " on t.id = any (a.names) or t.name = any (a.names) where exists (select from"
+                                  " checkpoints c join checkpoint_health h on h.checkpoint = c.id"
+                                  " where c.trajectory = t.id)",
+            VALUES(value_json(asked)), out, error);
+    json_decref(asked);
+    return status;
 }
 
 enum status health_matrix_names(struct connection *connection, const json_t *wanted, json_t **out, struct error *error)

@@ -45,9 +45,9 @@ struct health_rows {
 MUST_CHECK enum status health_of_trajectory(struct connection *connection, const char *trajectory,
                                             struct health_rows *out, struct error *error);
 void health_rows_reset(struct health_rows *rows); /* {0} is fine */
-/* Whether a run has read any checkpoint of the trajectory. */
-MUST_CHECK enum status health_any(struct connection *connection, const char *trajectory, bool *any,
-                                  struct error *error);
+/* The ids of those trajectories, given by names or ids, of which a run has read a checkpoint; the caller owns *out. */
+MUST_CHECK enum status health_trajectories(struct connection *connection, const char *const *references, size_t count,
+                                           json_t **out, struct error *error);
 
 /* Names of matrices: `wanted` is [[checkpoint id, place among its matrices]]; *out the names in the same order (null:
  * unknown). */

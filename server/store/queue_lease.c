@@ -10,17 +10,6 @@
  * than two hours was scheduled before the clock was set back. */
 #define DUE " (run_at <= clock_timestamp() or run_at > clock_timestamp() + interval '2 hours') "
 
-static json_t *text_array(const char *const *texts, size_t count)
-{
-    json_t *array = json_array();
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(array, json_string(texts[i])) != 0) {
-            json_decref(array);
-            return NULL;
-        }
-    return array;
-}
-
 /* Leases the rows of `candidate`. $1: owner; $2: seconds; $3 (worker) and $4 (device) are shown to people. */
 #define LEASE_CANDIDATES                                                                                             \
     " leased as (update runs r set state = 'running', epoch = r.epoch + 1, owner = $1, beat_at = clock_timestamp()," \
@@ -145,12 +134,12 @@ enum status queue_lease(struct connection *connection, const struct worker_ident
     char name[128];
     size_t count = 0;
     bool any = false;
-    json_t *wanted = text_array(kinds, kind_count);
+    json_t *wanted = NULL;
     *found = false;
     memset(out, 0, sizeof *out);
-    if (wanted == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to ask for work");
     worker_name(worker, name);
-    enum status status = anything(connection, worker, wanted, &any, error);
+    enum status status = store_texts(kinds, kind_count, &wanted, error);
+    if (status == STATUS_OK) status = anything(connection, worker, wanted, &any, error);
     if (status == STATUS_OK && any)
         status = connection_query(connection,
                                   CONNECTION_KEEPS_PLAN "with recursive" LINES SHARES HERE CANDIDATE LEASE_CANDIDATES,

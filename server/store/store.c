@@ -56,6 +56,17 @@ enum status store_get(struct connection *connection, const char *sql, const char
     return status == STATUS_NOT_FOUND ? store_unknown(what, reference, error) : status;
 }
 
+enum status store_texts(const char *const *texts, size_t count, json_t **out, struct error *error)
+{
+    json_t *array = json_array();
+    bool good = array != NULL;
+    for (size_t i = 0; good && i < count; i++) good = json_array_append_new(array, json_string(texts[i])) == 0;
+    *out = good ? array : NULL;
+    if (good) return STATUS_OK;
+    json_decref(array);
+    return error_no_memory(error, "a list of names");
+}
+
 enum status store_resolve(struct connection *connection, const char *sql, const char *what, const char *reference,
                           struct store_id *id, struct error *error)
 {

@@ -53,6 +53,9 @@ struct store_id store_id_new(void);
 /* The id in the first column of the first row; "" when there is no row. */
 struct store_id store_id_of(const struct rows *rows);
 
+/* The texts as a JSON array, which the caller owns. STATUS_NO_MEMORY. */
+MUST_CHECK enum status store_texts(const char *const *texts, size_t count, json_t **out, struct error *error);
+
 /* STATUS_NOT_FOUND: there is no `what` ("dataset") with that id or name. */
 MUST_CHECK enum status store_unknown(const char *what, const char *reference, struct error *error);
 

@@ -52,35 +52,41 @@ enum status trajectory_ensure(struct connection *connection, const char *name, s
 enum status trajectory_resolve(struct connection *connection, const char *reference, struct store_id *id,
                                struct error *error)
 {
-    return store_resolve(connection, "select t.id from trajectories t where" MATCH, "trajectory", reference, id, error);
+    return store_resolve(connection, CONNECTION_KEEPS_PLAN "select t.id from trajectories t where" MATCH, "trajectory",
+                         reference, id, error);
 }
 
-static bool is_listed(const json_t *ids, const char *id)
+static enum status read_ids(const struct rows *rows, const json_t *references, json_t *ids, struct error *error)
 {
-    size_t i;
-    json_t *each;
-    json_array_foreach(ids, i, each)
-    {
-        if (strcmp(json_string_value(each), id) == 0) return true;
+    for (int i = 0; i < rows_count(rows); i++) {
+        if (rows_null(rows, i, 0))
+            return store_unknown("trajectory", json_string_value(json_array_get(references, (size_t)i)), error);
+        if (rows_boolean(rows, i, 1) && json_array_append_new(ids, json_string(rows_text(rows, i, 0))) != 0)
+            return error_no_memory(error, "trajectories");
     }
-    return false;
+    return STATUS_OK;
 }
 
 enum status trajectory_resolve_all(struct connection *connection, const char *const *references, size_t count,
                                    json_t **out, struct error *error)
 {
-    enum status status = STATUS_OK;
-    *out = json_array();
-    for (size_t i = 0; status == STATUS_OK && i < count; i++) {
-        struct store_id id;
-        status = trajectory_resolve(connection, references[i], &id, error);
-        if (status == STATUS_OK && is_listed(*out, id.text)) continue;
-        if (status == STATUS_OK && json_array_append_new(*out, json_string(id.text)) != 0)
-            status = error_set(error, STATUS_NO_MEMORY, "no memory for %zu trajectories", count);
-    }
-    if (status == STATUS_OK) return STATUS_OK;
-    json_decref(*out);
-    *out = NULL;
+    struct rows *rows = NULL;
+    json_t *asked = NULL, *ids = json_array();
+    enum status status = ids != NULL ? STATUS_OK : error_no_memory(error, "trajectories");
+    if (status == STATUS_OK) status = store_texts(references, count, &asked, error);
+    if (status == STATUS_OK)
+        status = connection_query(connection,
+                                  CONNECTION_KEEPS_PLAN
+                                  "select f.id, row_number() over (partition by f.id order by w.place) = 1"
+                                  " from json_array_elements_text($1::json) with ordinality as w (name, place)"
+                                  " left join lateral (select t.id from trajectories t where t.id = w.name or"
+                                  " t.name = w.name order by (t.id = w.name) desc limit 1) f on true order by w.place",
+                                  VALUES(value_json(asked)), &rows, error);
+    if (status == STATUS_OK) status = read_ids(rows, asked, ids, error);
+    rows_free(rows);
+    *out = status == STATUS_OK ? json_incref(ids) : NULL;
+    json_decref(asked);
+    json_decref(ids);
     return status;
 }
 

@@ -12,7 +12,8 @@ MUST_CHECK enum status trajectory_ensure(struct connection *connection, const ch
 /* STATUS_NOT_FOUND. */
 MUST_CHECK enum status trajectory_resolve(struct connection *connection, const char *reference, struct store_id *id,
                                           struct error *error);
-/* Resolves several references: *out, which the caller owns, is an array of ids in the same order. */
+/* Resolves several references: *out, which the caller owns, is an array of ids in the same order, of one
+ * that is named twice once. STATUS_NOT_FOUND. */
 MUST_CHECK enum status trajectory_resolve_all(struct connection *connection, const char *const *references,
                                               size_t count, json_t **out, struct error *error);
 MUST_CHECK enum status trajectory_get(struct connection *connection, const char *reference, json_t **document,

@@ -159,6 +159,9 @@ def test_a_wrong_first_shard(service, name):
     assert service.get(address + "step99").status == 404
     curve = service.get(f"/v1/curves?trajectory={name}&metric=weight_change&x=step").json
     assert {p["checkpoint_name"]: p["flags"] for p in curve["series"][0]["points"] if p["flags"]} == flags(found)
+    service.checkpoint(service.files / name / "0", f"{name}-unread", "step0", step=0)
+    second = service.get(f"/v1/curves?trajectory={name}-unread&trajectory={name}&metric=weight_change&x=step").json
+    assert second["series"][-1]["points"] == curve["series"][0]["points"]
     text = service.get(f"/v1/curves?trajectory={name}&metric=weight_change&x=step",
                        headers={"Accept": "text/csv"}).body.decode()
     assert [row["flags"] for row in csv.DictReader(text.splitlines()) if row["flags"]] == ["mixed jump", "jump"]

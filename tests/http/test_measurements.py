@@ -238,6 +238,10 @@ def test_checkpoints_of_the_same_content_share_measurements(service, measured):
     assert len(rows) == 5 and all(row["checkpoint"] == copy["id"] and row["step"] == 9 for row in rows)
     assert {row["delta"] for row in rows} == {row["delta"] for row in rows_of(service, "&step_to=0")}
     assert {row["series"] for row in rows} == {row["series"] for row in rows_of(service)}
+    curve = service.get("/v1/curves?trajectory=table-twin&metric=delta&x=step").json["series"]
+    assert sorted(point["y"] for series in curve for point in series["points"]) == sorted(
+        row["delta"] for row in rows if row["delta"] is not None)
+    assert {point["checkpoint"] for series in curve for point in series["points"]} == {copy["id"]}
 
 
 def test_a_page_after_a_checkpoint_that_is_gone_is_refused(service, measured):
