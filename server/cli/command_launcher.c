@@ -26,7 +26,7 @@ static const struct option_row launcher_rows[] = {
     {"--name", "NAME", "DELTAQ_LAUNCHER_NAME", "deltaq", OPTION_ONCE,
      "Of its jobs; of several launchers with one name one submits, the others wait"},
     {"--template", "TEXT", "DELTAQ_LAUNCHER_TEMPLATES", NULL, OPTION_SEMICOLONS,
-     "LABELS: OPTIONS, a kind of job: 'device=cuda,gpu=h100: --partition=h100 --gres=gpu:1' (any CPU)"},
+     "LABELS: OPTIONS, a kind of job: 'device=cuda,device_memory=74G: --partition=h100 --gres=gpu:1' (any CPU)"},
     {"--most-jobs", "N", "DELTAQ_LAUNCHER_MOST_JOBS", "10", OPTION_ONCE, "Jobs at a time"},
     {"--runs-each", "N", "DELTAQ_LAUNCHER_RUNS_EACH", "1", OPTION_ONCE, "Queued runs for each further job"},
     {"--memory", "MIB", "DELTAQ_LAUNCHER_MEMORY", "0", OPTION_ONCE,
