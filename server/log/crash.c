@@ -16,19 +16,26 @@
 
 enum { CALLS_MOST = 32, TEXT_SIZE = 900, DEADLINE_SECONDS = 5 };
 
-/* The instruction that was executed. A call of a null pointer leaves nothing to unwind from: then the context is set to
- * where the call would have returned. */
+static bool is_loaded(uintptr_t address)
+{
+    Dl_info found;
+    return address != 0 && dladdr((const void *)address, &found) != 0;
+}
+
+/* The instruction that was executed. A call of a null pointer, or of a library that was closed, leaves nothing to
+ * unwind from, and the unwinder itself would crash as it reads the instruction: then the context is set to where the
+ * call would have returned. */
 static uintptr_t place_in(ucontext_t *context)
 {
 #if defined(__x86_64__)
     greg_t *registers = context->uc_mcontext.gregs;
-    if (registers[REG_RIP] == 0) {
+    if (!is_loaded((uintptr_t)registers[REG_RIP])) {
         memcpy(&registers[REG_RIP], (const void *)registers[REG_RSP], sizeof registers[REG_RIP]);
         registers[REG_RSP] += (greg_t)sizeof registers[REG_RIP];
     }
     return (uintptr_t)registers[REG_RIP];
 #else
-    if (context->uc_mcontext.pc == 0) context->uc_mcontext.pc = context->uc_mcontext.regs[30];
+    if (!is_loaded((uintptr_t)context->uc_mcontext.pc)) context->uc_mcontext.pc = context->uc_mcontext.regs[30];
     return (uintptr_t)context->uc_mcontext.pc;
 #endif
 }

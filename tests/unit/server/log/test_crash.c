@@ -5,13 +5,15 @@
 
 #include <jansson.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum crash { CALLS_NULL, READS_NULL, ABORTS, IS_KILLED };
+enum crash { CALLS_NULL, CALLS_UNMAPPED, READS_NULL, ABORTS, IS_KILLED };
 
 static void call_null(void)
 {
@@ -19,10 +21,22 @@ static void call_null(void)
     nothing();
 }
 
+/* As of a library that was closed. */
+static void call_unmapped(void)
+{
+    const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void (*volatile gone)(void);
+    memcpy((void *)(uintptr_t)&gone, &page, sizeof page);
+    (void)munmap(page, size);
+    gone();
+}
+
 static void crash(enum crash how)
 {
     const volatile int *volatile nothing = NULL;
     if (how == CALLS_NULL) call_null();
+    if (how == CALLS_UNMAPPED) call_unmapped();
     if (how == READS_NULL) _exit(*nothing);
     if (how == ABORTS) abort();
     (void)raise(SIGBUS);
@@ -65,6 +79,7 @@ static void test_a_crash_says_where_and_ends_by_its_signal(void **state)
         const char *said;
     } cases[] = {
         {CALLS_NULL, SIGSEGV, ": crashed by signal 11 (Segmentation fault) at 0x0 in deltaq+0x"},
+        {CALLS_UNMAPPED, SIGSEGV, ": crashed by signal 11 (Segmentation fault) at 0x"},
         {READS_NULL, SIGSEGV, ": crashed by signal 11 (Segmentation fault) at 0x0 in deltaq+0x"},
         {ABORTS, SIGABRT, ": crashed by signal 6 (Aborted) in "},
         {IS_KILLED, SIGBUS, ": crashed by signal 7 (Bus error) in "},
