@@ -70,7 +70,7 @@ static bool open_below(const char *root, const char *path)
 static const struct {
     const char *name, *open;
 } closed[] = {{"pg", NULL},          {"backups", NULL},    {"tmp", NULL}, {"devices", NULL},
-              {"first-token", NULL}, {"hub", "snapshots"}, {"log", NULL}};
+              {"first-token", NULL}, {"hub", "snapshots"}, {"log", NULL}, {"cleaned", NULL}};
 enum { CLOSED = sizeof closed / sizeof closed[0] };
 
 /* Where runs leave what is to be read. */
