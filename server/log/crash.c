@@ -22,22 +22,29 @@ static bool is_loaded(uintptr_t address)
     return address != 0 && dladdr((const void *)address, &found) != 0;
 }
 
-/* The instruction that was executed. A call of a null pointer, or of a library that was closed, leaves nothing to
- * unwind from, and the unwinder itself would crash as it reads the instruction: then the context is set to where the
- * call would have returned. */
-static uintptr_t place_in(ucontext_t *context)
+static uintptr_t executed(const ucontext_t *context)
 {
 #if defined(__x86_64__)
-    greg_t *registers = context->uc_mcontext.gregs;
-    if (!is_loaded((uintptr_t)registers[REG_RIP])) {
-        memcpy(&registers[REG_RIP], (const void *)registers[REG_RSP], sizeof registers[REG_RIP]);
-        registers[REG_RSP] += (greg_t)sizeof registers[REG_RIP];
-    }
-    return (uintptr_t)registers[REG_RIP];
+    return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
 #else
-    if (!is_loaded((uintptr_t)context->uc_mcontext.pc)) context->uc_mcontext.pc = context->uc_mcontext.regs[30];
     return (uintptr_t)context->uc_mcontext.pc;
 #endif
+}
+
+/* Where unwinding begins. A call of a null pointer, or of a library that was closed, leaves nothing to unwind from, and
+ * the unwinder itself would crash as it reads the instruction: then the context is set to where the call would have
+ * returned. */
+static uintptr_t place_in(ucontext_t *context)
+{
+    if (is_loaded(executed(context))) return executed(context);
+#if defined(__x86_64__)
+    greg_t *registers = context->uc_mcontext.gregs;
+    memcpy(&registers[REG_RIP], (const void *)registers[REG_RSP], sizeof registers[REG_RIP]);
+    registers[REG_RSP] += (greg_t)sizeof registers[REG_RIP];
+#else
+    context->uc_mcontext.pc = context->uc_mcontext.regs[30];
+#endif
+    return executed(context);
 }
 
 static void add_call(const void *address, char text[TEXT_SIZE])
@@ -66,10 +73,11 @@ static void add_calls(uintptr_t place, char text[TEXT_SIZE])
     for (int i = first < count ? first : 0; i < count; i++) add_call(calls[i], text);
 }
 
-/* The line takes locks and memory, which no handler may rely on: hence the alarm. */
+/* The lines take locks and memory, which no handler may rely on: hence the alarm. The first says what is known without
+ * unwinding, which crashes itself where the stack is broken. */
 static void report(int number, siginfo_t *info, void *context)
 {
-    char text[TEXT_SIZE] = "", address[48] = "";
+    char place[TEXT_SIZE] = "", calls[TEXT_SIZE] = "", address[48] = "";
     sigset_t alarms;
     (void)sigemptyset(&alarms);
     (void)sigaddset(&alarms, SIGALRM);
@@ -77,8 +85,10 @@ static void report(int number, siginfo_t *info, void *context)
     (void)pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
     (void)alarm(DEADLINE_SECONDS);
     if (info->si_code > 0) (void)snprintf(address, sizeof address, " at 0x%" PRIxPTR, (uintptr_t)info->si_addr);
-    add_calls(place_in(context), text);
-    log_error(LOG_COMPONENT_CRASH, "crashed by signal %d (%s)%s in%s", number, strsignal(number), address, text);
+    add_call((const void *)executed(context), place);
+    log_error(LOG_COMPONENT_CRASH, "crashed by signal %d (%s)%s in%s", number, strsignal(number), address, place);
+    add_calls(place_in(context), calls);
+    log_error(LOG_COMPONENT_CRASH, "called from%s", calls);
     (void)raise(number);
 }
 

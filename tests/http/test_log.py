@@ -98,7 +98,9 @@ def test_text_says_who_and_what(start):
     os.kill(worker, signal.SIGSEGV)
     eventually(service, lambda line: f"worker process {worker} ended: killed by signal 11" in line)
     crashed = eventually(service, lambda line: "crashed" in line)
-    assert re.fullmatch(f"deltaq {worker}: crashed by signal 11 \\(Segmentation fault\\) in .* deltaq\\+0x.*", crashed)
+    assert re.fullmatch(f"deltaq {worker}: crashed by signal 11 \\(Segmentation fault\\) in \\S+\\+0x\\S+", crashed)
+    called = eventually(service, lambda line: line.startswith(f"deltaq {worker}: called from "))
+    assert "deltaq+0x" in called
 
 
 def test_what_is_below_the_level_is_not_written(start):

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum crash { CALLS_NULL, CALLS_UNMAPPED, READS_NULL, ABORTS, IS_KILLED };
+enum crash { CALLS_NULL, CALLS_UNMAPPED, READS_NULL, ABORTS, IS_KILLED, BREAKS_ITS_STACK };
 
 static void call_null(void)
 {
@@ -22,14 +22,28 @@ static void call_null(void)
 }
 
 /* As of a library that was closed. */
-static void call_unmapped(void)
+static void *unmapped(void)
 {
     const size_t size = (size_t)sysconf(_SC_PAGESIZE);
     void *page = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (void)munmap(page, size);
+    return page;
+}
+
+static void call_unmapped(void)
+{
+    void *page = unmapped();
     void (*volatile gone)(void);
     memcpy((void *)(uintptr_t)&gone, &page, sizeof page);
-    (void)munmap(page, size);
     gone();
+}
+
+/* The unwinder reads the instruction this function would return to, and crashes. */
+static __attribute__((noinline)) void break_stack(void)
+{
+    void *volatile *frame = __builtin_frame_address(0);
+    frame[1] = unmapped();
+    (void)raise(SIGBUS);
 }
 
 static void crash(enum crash how)
@@ -39,6 +53,7 @@ static void crash(enum crash how)
     if (how == CALLS_UNMAPPED) call_unmapped();
     if (how == READS_NULL) _exit(*nothing);
     if (how == ABORTS) abort();
+    if (how == BREAKS_ITS_STACK) break_stack();
     (void)raise(SIGBUS);
 }
 
@@ -78,7 +93,7 @@ static void test_a_crash_says_where_and_ends_by_its_signal(void **state)
         int signal;
         const char *said;
     } cases[] = {
-        {CALLS_NULL, SIGSEGV, ": crashed by signal 11 (Segmentation fault) at 0x0 in deltaq+0x"},
+        {CALLS_NULL, SIGSEGV, ": crashed by signal 11 (Segmentation fault) at 0x0 in 0x0\n"},
         {CALLS_UNMAPPED, SIGSEGV, ": crashed by signal 11 (Segmentation fault) at 0x"},
         {READS_NULL, SIGSEGV, ": crashed by signal 11 (Segmentation fault) at 0x0 in deltaq+0x"},
         {ABORTS, SIGABRT, ": crashed by signal 6 (Aborted) in "},
@@ -93,10 +108,24 @@ static void test_a_crash_says_where_and_ends_by_its_signal(void **state)
         assert_int_equal(die(cases[i].how, "text", text), cases[i].signal);
         const char *said = strstr(text, cases[i].said);
         assert_non_null(said);
-        assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* one line */
-        assert_non_null(strstr(said, "deltaq+0x"));                    /* our own functions */
-        assert_non_null(strstr(said, "libcmocka"));                    /* which called this test */
+        const char *calls = strchr(said, '\n') + 1;
+        assert_ptr_equal(strchr(calls, '\n'), text + strlen(text) - 1); /* two lines */
+        assert_non_null(strstr(calls, ": called from "));
+        assert_non_null(strstr(calls, "deltaq+0x")); /* our own functions */
+        assert_non_null(strstr(calls, "libcmocka")); /* which called this test */
     }
+}
+
+static void test_the_place_is_said_where_the_stack_is_broken(void **state)
+{
+    char text[4096];
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip();
+#endif
+    assert_int_equal(die(BREAKS_ITS_STACK, "text", text), SIGSEGV); /* the unwinder's */
+    assert_non_null(strstr(text, ": crashed by signal 7 (Bus error) in libc.so.6+0x"));
+    assert_null(strstr(text, "called from"));
 }
 
 static void test_the_line_has_the_form_of_the_log(void **state)
@@ -107,7 +136,7 @@ static void test_the_line_has_the_form_of_the_log(void **state)
     skip();
 #endif
     assert_int_equal(die(CALLS_NULL, "json", text), SIGSEGV);
-    json_t *line = json_loads(text, 0, NULL);
+    json_t *line = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL);
     assert_string_equal(json_string_value(json_object_get(line, "component")), "crash");
     assert_string_equal(json_string_value(json_object_get(line, "level")), "error");
     assert_non_null(strstr(json_string_value(json_object_get(line, "message")), "crashed by signal 11"));
@@ -118,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_crash_says_where_and_ends_by_its_signal),
+        cmocka_unit_test(test_the_place_is_said_where_the_stack_is_broken),
         cmocka_unit_test(test_the_line_has_the_form_of_the_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
