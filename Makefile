@@ -1,4 +1,5 @@
 # deltaq: `make help` lists the targets.
+.DEFAULT_GOAL := all
 
 CONFIG    ?= release
 # CROSS=aarch64-linux-gnu: for another kind of processor, with the compiler of that name and the libraries below

@@ -6,7 +6,6 @@
 #include "inputs/device_record.h"
 #include "inputs/roots.h"
 #include "model/config_text.h"
-#include "store/queue.h"
 #include "tokenizer/tokenizer_gguf.h"
 #include "tokenizer/tokenizer_place.h"
 
@@ -20,20 +19,6 @@
 enum { CONFIG_BYTES = 4 << 20, PLANNED_TOKENS = 8 << 20 /* bounds of a plan, which the server keeps in memory */ };
 
 const char *const inputs_precisions[] = {"f32", "bf16", NULL};
-
-enum status inputs_check_precision(struct run_request *request, int precision, struct error *error)
-{
-    bool there = false;
-    if (precision == PRECISION_F32) return STATUS_OK;
-    const enum status status = queue_device_there(request->connection, "cuda", &there, error);
-    if (status != STATUS_OK) return status;
-    request->device = "cuda";
-    return there ? STATUS_OK
-                 : error_set_at(
-                       error, STATUS_UNSUPPORTED, "/params/precision",
-                       "gradients in \"bf16\" need a worker on a CUDA device, and there is none; the CPU makes them in "
-                       "\"f32\" (checkpoints stored in bf16 are read exactly)");
-}
 
 /* Compares the files with the registered ones; computes the hash of their content if it was too much work then. */
 static enum status check_content(const struct run_context *context, struct inputs *inputs, struct error *error)

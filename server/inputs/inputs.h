@@ -13,17 +13,11 @@
 enum precision { PRECISION_F32, PRECISION_BF16 };
 extern const char *const inputs_precisions[]; /* ends with NULL */
 
-#define INPUTS_PRECISION_ROW(at, text)                                                                           \
+#define INPUTS_PRECISION_PARAM(at)                                                                               \
     {                                                                                                            \
         .name = "precision", .type = PARAM_CHOICE, .schema = "Precision", .offset = (at), .fallback = "\"f32\"", \
-        .choices = inputs_precisions, .help = text                                                               \
+        .choices = inputs_precisions, .help = "The format that factors of the model's products are rounded to"   \
     }
-/* The first is for kinds that only make forward passes, on any device; the second for kinds that make gradients, which
- * check it (inputs_check_precision). */
-#define INPUTS_PRECISION_PARAM(at) \
-    INPUTS_PRECISION_ROW(at, "The format that factors of the model's products are rounded to")
-#define INPUTS_PRECISION_OF_GRADIENTS_PARAM(at) \
-    INPUTS_PRECISION_ROW(at, "Arithmetic of the model's products; bf16 needs a CUDA device")
 
 /* `text`: what the seed is for. Up to 2^53, because every JSON reader represents such integers exactly. */
 #define INPUTS_SEED_PARAM(at, text)                                                           \
@@ -93,10 +87,6 @@ MUST_CHECK enum status inputs_open_tokenizer(struct inputs *inputs, struct error
 MUST_CHECK enum status inputs_sequences(const struct run_context *context, struct inputs *inputs,
                                         const struct data_use *use, bool calibration, struct sequences *out,
                                         char name[STORE_NAME], struct error *error);
-
-/* For check, of kinds that make gradients: any precision but single needs a worker on a CUDA device. STATUS_UNSUPPORTED
- * while there is none. */
-MUST_CHECK enum status inputs_check_precision(struct run_request *request, int precision, struct error *error);
 
 /* For check, of the data_use in `object` of the parameters ("evaluation", "direction/calibration"; NULL: themselves).
  * The default of sequence_length, sent or not, becomes null for sequences given inline, which are used as they are, and

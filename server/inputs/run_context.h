@@ -26,8 +26,7 @@ struct run_request {
     /* The inputs of the run, added by check through run_request_uses_*. */
     struct store_id *checkpoints, *trajectories, *datasets; /* owned (run_request_reset) */
     size_t checkpoint_count, trajectory_count, dataset_count;
-    bool alone;         /* set by check: the run never joins a batch */
-    const char *device; /* set by check: the kind of device that the run needs ("cuda"); NULL: any */
+    bool alone; /* set by check: the run never joins a batch */
     /* object, owned: everything else that decides the result (content hashes, ...). NULL after check: never shared */
     json_t *identity;
 };

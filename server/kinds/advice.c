@@ -143,8 +143,6 @@ static enum status check_training(struct run_request *request, const struct advi
         const struct advice_request asked = request_of(params, &settings);
         status = advice_check(&asked, count, error);
     }
-    if (status == STATUS_OK)
-        status = inputs_check_precision(request, advice_settings_train(&settings)->precision, error);
     if (status == STATUS_OK) {
         (void)snprintf(dataset.text, sizeof dataset.text, "%s", advice_settings_train(&settings)->dataset);
         status = run_request_uses_dataset(request, &dataset, error);

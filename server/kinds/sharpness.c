@@ -148,7 +148,7 @@ static const struct param sharpness_params[] = {
      .fallback = "null",
      .nullable = true,
      .help = "Predicts what this quantization costs from gradient and curvature along its error"},
-    INPUTS_PRECISION_OF_GRADIENTS_PARAM(offsetof(struct sharpness_params, precision)),
+    INPUTS_PRECISION_PARAM(offsetof(struct sharpness_params, precision)),
     INPUTS_SEED_PARAM(SETTING(seed), "Of starts and probes"),
     {0},
 };
@@ -193,7 +193,6 @@ static enum status sharpness_check_params(struct run_request *request, const voi
     const struct sharpness_params *params = filled;
     struct sharpness_settings settings = settings_of(params);
     enum status status;
-    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
     if (settings.preconditioned &&
         (status = preconditioner_complete(request, params->checkpoint, &settings.preconditioner, error)) != STATUS_OK)
         return status;
@@ -311,7 +310,8 @@ static enum status sharpness_execute(const struct run_context *context, const vo
         if (status != STATUS_OK) goto done;
         measure_calibrated(&series, &calibration);
     }
-    status = sharpness_report(&o.request.settings, &found, &series, result, out, error);
+    status =
+        sharpness_report(&o.request.settings, &found, &series, params->precision != PRECISION_F32, result, out, error);
 done:
     sharpness_result_reset(&found);
     close_all(&o);

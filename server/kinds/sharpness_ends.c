@@ -28,7 +28,7 @@ static const struct result_field ends_fields[] = {
      .high = BOUNDS(top_high),
      .later = true,
      .help = "An eigenvalue lies between: the value less and plus its vector's residual (Weinstein's bound); of the "
-             "sequences given, without their sampling error"},
+             "sequences given, without their sampling error; null in bf16, whose roundings it does not hold"},
     {.name = "largest_algebraic_interval",
      .type = RESULT_INTERVAL,
      .offset = BOUNDS(largest_low),
@@ -123,17 +123,18 @@ static const struct result_field preconditioned_fields[] = {
 };
 const struct result_shape sharpness_preconditioned_shape = {.fields = preconditioned_fields};
 
-struct sharpness_ends sharpness_ends_of(const struct spectrum_ends *ends)
+struct sharpness_ends sharpness_ends_of(const struct spectrum_ends *ends, bool rounded)
 {
-    const double top = ends->residual * (ends->top == 0 ? 1 : fabs(ends->top));
+    const double top = rounded ? NAN : ends->residual * (ends->top == 0 ? 1 : fabs(ends->top)),
+                 largest = rounded ? NAN : ends->largest_bound, smallest = rounded ? NAN : ends->smallest_bound;
     return (struct sharpness_ends){
         .found = *ends,
         .top_low = ends->top - top,
         .top_high = ends->top + top,
-        .largest_low = ends->largest - ends->largest_bound,
-        .largest_high = ends->largest + ends->largest_bound,
-        .smallest_low = ends->smallest - ends->smallest_bound,
-        .smallest_high = ends->smallest + ends->smallest_bound,
+        .largest_low = ends->largest - largest,
+        .largest_high = ends->largest + largest,
+        .smallest_low = ends->smallest - smallest,
+        .smallest_high = ends->smallest + smallest,
         .largest_error = NAN,
         .largest_units = 1,
     };

@@ -19,8 +19,9 @@ struct sharpness_ends {
     int64_t largest_units;
 };
 
-/* With the intervals, and without an error, as of a single unit. */
-struct sharpness_ends sharpness_ends_of(const struct spectrum_ends *ends);
+/* With the intervals, and without an error, as of a single unit. `rounded`: products had factors in bf16. A residual is
+ * that of the rounded products, so it bounds nothing about the Hessian, and there are no intervals then. */
+struct sharpness_ends sharpness_ends_of(const struct spectrum_ends *ends, bool rounded);
 
 /* Shapes of a struct sharpness_ends: that of the Hessian or of a part of it; that of the preconditioned Hessian, whose
  * fields have names of their own. */

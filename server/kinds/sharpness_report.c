@@ -446,13 +446,13 @@ static enum status measure_preconditioned(const struct sharpness_preconditioner 
 }
 
 enum status sharpness_report(const struct sharpness_settings *settings, const struct sharpness_result *found,
-                             const struct measurement *series, json_t **result, struct measurements *out,
+                             const struct measurement *series, bool rounded, json_t **result, struct measurements *out,
                              struct error *error)
 {
     struct report report = {
         .found = *found,
-        .ends = sharpness_ends_of(&found->ends),
-        .preconditioned = sharpness_ends_of(&found->preconditioned.ends),
+        .ends = sharpness_ends_of(&found->ends, rounded),
+        .preconditioned = sharpness_ends_of(&found->preconditioned.ends, rounded),
         .method = settings->method,
         .has_critical = settings->critical && found->critical.found,
         .has_ends = settings->top_eigenvalue,
@@ -464,8 +464,8 @@ enum status sharpness_report(const struct sharpness_settings *settings, const st
     };
     for (int i = 0; i < GROUPS; i++)
         if (found->groups[i].parameters > 0)
-            report.groups[report.group_count++] = (struct group_report){groups_names[i], found->groups[i].parameters,
-                                                                        sharpness_ends_of(&found->groups[i].ends)};
+            report.groups[report.group_count++] = (struct group_report){
+                groups_names[i], found->groups[i].parameters, sharpness_ends_of(&found->groups[i].ends, rounded)};
     fill_relative(&report);
     enum status status = measure_result(&sharpness_report_shape, &report, series, out, error);
     if (status == STATUS_OK) status = measure_preconditioned(&settings->preconditioner, &report, series, out, error);

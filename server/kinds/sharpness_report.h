@@ -11,9 +11,9 @@
 extern const struct result_shape sharpness_report_shape;
 
 /* *result is a new reference; `out` gets the numbers. Numbers of a direction are in the series of `series`' method ("":
- * there was none). STATUS_NO_MEMORY. */
+ * there was none). `rounded`: as in sharpness_ends_of. STATUS_NO_MEMORY. */
 MUST_CHECK enum status sharpness_report(const struct sharpness_settings *settings, const struct sharpness_result *found,
-                                        const struct measurement *series, json_t **result, struct measurements *out,
-                                        struct error *error);
+                                        const struct measurement *series, bool rounded, json_t **result,
+                                        struct measurements *out, struct error *error);
 
 #endif

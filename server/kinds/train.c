@@ -68,7 +68,6 @@ static enum status check_params(struct run_request *request, const struct train_
 {
     enum status status;
     if ((status = train_check(params, error)) != STATUS_OK) return status;
-    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
     if ((status = check_data(request, params, params->dataset, "/params/dataset", error)) != STATUS_OK) return status;
     if ((status = check_data(request, params, params->validation, "/params/validation", error)) != STATUS_OK)
         return status;

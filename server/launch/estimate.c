@@ -54,9 +54,7 @@ static enum status estimate_one(const struct estimating *how, const json_t *row,
     double seconds = (double)NAN;
     json_t *plan = NULL;
     const struct kind *kind = kind_find(kinds, json_string_value(json_object_get(row, "kind")));
-    struct prepared_run run = {.kind = kind,
-                               .request = {.params = json_object_get(row, "params"),
-                                           .device = json_string_value(json_object_get(row, "wanted"))}};
+    struct prepared_run run = {.kind = kind, .request = {.params = json_object_get(row, "params")}};
     const struct dry_run_place place = place_of(how, row);
     const enum status status = kind == NULL ? STATUS_UNSUPPORTED : dry_run_of_run(&place, &run, &plan, &why);
     if (status == STATUS_UNAVAILABLE || status == STATUS_NO_MEMORY) {

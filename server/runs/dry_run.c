@@ -51,8 +51,7 @@ static enum status seconds_find(const struct dry_run_place *place, const struct 
     double rate = 0;
     int64_t count = 0;
     enum status status = STATUS_OK;
-    if (work > 0)
-        status = run_rate(place->connection, kind, place->device, run->request.device, work, &rate, &count, error);
+    if (work > 0) status = run_rate(place->connection, kind, place->device, work, &rate, &count, error);
     if (status != STATUS_OK) return status;
     if (count > 0) f->seconds = work / rate;
     if (count > 0)

@@ -198,7 +198,6 @@ struct run_new prepare_row(const struct prepared_run *run)
         .dedupe_key = run->dedupe_key[0] != '\0' ? run->dedupe_key : NULL,
         .named_key = run->named_key[0] != '\0' ? run->named_key : NULL,
         .batch = run->batch[0] != '\0' ? run->batch : NULL,
-        .device = run->request.device,
         .checkpoints = run->request.checkpoints,
         .checkpoint_count = run->request.checkpoint_count,
         .trajectories = run->request.trajectories,

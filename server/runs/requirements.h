@@ -19,8 +19,7 @@ extern const struct param requirements_params[];
  * reference, or NULL. STATUS_NO_MEMORY. */
 MUST_CHECK enum status requirements_make(const json_t *given, json_t **out, struct error *error);
 
-/* Writes them into the row. STATUS_INVALID at "/requires/device" when the run itself needs another kind of device, and
- * at "/requires/device_memory_bytes" when it needs the CPU. */
+/* Writes them into the row. STATUS_INVALID at "/requires/device_memory_bytes" for a run on the CPU. */
 MUST_CHECK enum status requirements_put(const json_t *requires, struct run_new *row, struct error *error);
 
 #endif

@@ -42,7 +42,7 @@ enum status demand_read(struct connection *connection, const char *label, json_t
 {
     return connection_query_json(
         connection,
-        "with needs as (select coalesce(requires ->> 'device', device_wanted) as device,"
+        "with needs as (select requires ->> 'device' as device,"
         " coalesce(requires -> 'labels', '[]') as labels,"
         " greatest(memory_wanted, (requires ->> 'memory_bytes')::bigint) as memory_bytes,"
         " greatest(device_memory_wanted, (requires ->> 'device_memory_bytes')::bigint) as device_memory_bytes,"
@@ -68,10 +68,9 @@ enum status demand_unplanned(struct connection *connection, int most, json_t **d
     return connection_query_json(
         connection,
         "select coalesce(json_agg(json_build_object('id', q.id, 'kind', q.kind, 'params', s.params,"
-        " 'wanted', q.device_wanted, 'device', coalesce(q.requires ->> 'device', q.device_wanted),"
-        " 'device_memory_bytes', (q.requires ->> 'device_memory_bytes')::bigint,"
+        " 'device', q.requires ->> 'device', 'device_memory_bytes', (q.requires ->> 'device_memory_bytes')::bigint,"
         " 'labels', coalesce(q.requires -> 'labels', '[]'))), '[]') from"
-        " (select id, kind, device_wanted, requires from runs where state = 'queued' and planned_at is null"
+        " (select id, kind, requires from runs where state = 'queued' and planned_at is null"
         " order by priority desc, run_at, number limit $1) q join run_specs s on s.run = q.id",
         VALUES(value_integer(most)), document, error);
 }

@@ -27,8 +27,7 @@ MUST_CHECK enum status demand_read(struct connection *connection, const char *la
                                    struct error *error);
 
 /* Queued runs that nobody has planned, the first in the queue first, at most `most`: [{"id", "kind", "params",
- * "wanted", "device", "device_memory_bytes", "labels"}]. `wanted` is the kind of device that the run needs itself,
- * `device` that or the required one; null: any. */
+ * "device", "device_memory_bytes", "labels"}]. */
 MUST_CHECK enum status demand_unplanned(struct connection *connection, int most, json_t **document,
                                         struct error *error);
 /* Stores the plan of a run. *needed: what the run needs where that is more than the usual worker has; 0: it fits there.

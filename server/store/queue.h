@@ -69,9 +69,6 @@ struct queue_result {
 MUST_CHECK enum status queue_lease(struct connection *connection, const struct worker_identity *worker,
                                    const char *const *kinds, size_t kind_count, double lease_seconds, bool *found,
                                    struct leased_run *out, struct error *error);
-/* Whether a worker on a device of this kind ("cuda") was seen in the last minute. */
-MUST_CHECK enum status queue_device_there(struct connection *connection, const char *kind, bool *there,
-                                          struct error *error);
 void leased_run_reset(struct leased_run *run);
 /* Leases the waiting members of the batch (run_new.batch) of a run that is held, each under a lease of its own, all in
  * one transaction: at most `most`, and only a fair share where other workers are idle. A run whose next crash, stall

@@ -156,15 +156,7 @@ enum status queue_lease(struct connection *connection, const struct worker_ident
     return status;
 }
 
-/* ---- other questions ---- */
-
-enum status queue_device_there(struct connection *connection, const char *kind, bool *there, struct error *error)
-{
-    return connection_query_boolean(connection,
-                                    "select exists (select 1 from workers w where w.device like $1 || ':%'"
-                                    " and" WORKER_LIVES "and" WORKER_TAKES ")",
-                                    VALUES(value_text(kind)), there, error);
-}
+/* ---- the members of a batch ---- */
 
 enum status queue_lease_members(struct connection *connection, const struct worker_identity *worker,
                                 const struct lease *lease, double lease_seconds, size_t most, struct leased_run *out,

@@ -21,7 +21,7 @@
     " and lacked.noted_at > clock_timestamp() - interval '10 minutes' limit 1), true) "
 /* clang-format off */
 #define RUN_FITS(run, device, labels, memory, device_memory, node)                                        \
-    RUN_FITS_DEVICE(device, run ".device_wanted") "and" RUN_FITS_FILES(run, node)                         \
+    RUN_FITS_FILES(run, node)                                                                             \
     "and" RUN_FITS_MEMORY(memory, run ".memory_wanted")                                                   \
     "and" RUN_FITS_DEVICE_MEMORY(device_memory, run ".device_memory_wanted")                              \
     "and (" run ".requires is null or" RUN_FITS_DEVICE(device, RUN_REQUIRES(run, "device"))               \

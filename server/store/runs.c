@@ -18,13 +18,13 @@
 /* A result is visible only in the run's last epoch. */
 #define RESULT "(select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch)"
 /* The requirements in words. */
-#define REQUIRED                                                                                                      \
-    "concat_ws(', ', 'device ' || coalesce(r.requires ->> 'device', r.device_wanted), (select string_agg('label ' ||" \
-    " l.value, ', ') from jsonb_array_elements_text(r.requires -> 'labels') l), 'memory of ' ||"                      \
-    " greatest(r.memory_wanted, (r.requires ->> 'memory_bytes')::bigint) || ' bytes', 'device memory of ' ||"         \
-    " greatest(r.device_memory_wanted, (r.requires ->> 'device_memory_bytes')::bigint) || ' bytes',"                  \
-    " (select 'the files of ' || c.name from run_inputs i join node_lacks l on l.checkpoint = i.checkpoint"           \
-    " join checkpoints c on c.id = i.checkpoint where i.run = r.id"                                                   \
+#define REQUIRED                                                                                              \
+    "concat_ws(', ', 'device ' || (r.requires ->> 'device'), (select string_agg('label ' || l.value, ', ')"   \
+    " from jsonb_array_elements_text(r.requires -> 'labels') l), 'memory of ' ||"                             \
+    " greatest(r.memory_wanted, (r.requires ->> 'memory_bytes')::bigint) || ' bytes', 'device memory of ' ||" \
+    " greatest(r.device_memory_wanted, (r.requires ->> 'device_memory_bytes')::bigint) || ' bytes',"          \
+    " (select 'the files of ' || c.name from run_inputs i join node_lacks l on l.checkpoint = i.checkpoint"   \
+    " join checkpoints c on c.id = i.checkpoint where i.run = r.id"                                           \
     " and l.noted_at > clock_timestamp() - interval '10 minutes' order by 1 limit 1))"
 #define WAITING                                                                                  \
     "case when r.state <> 'queued' then null"                                                    \
@@ -79,15 +79,15 @@ static enum status insert_row(struct connection *connection, const struct run_ne
     struct rows *rows;
     const enum status status = connection_query(
         connection,
-        "with made as (insert into runs (kind, priority, dedupe_key, forced, batch_key, named_key, device_wanted,"
-        " requires, requester, checkpoint) values ($1, $2, $3, $4, $6, $7, $8, $9, $10, $11)"
+        "with made as (insert into runs (kind, priority, dedupe_key, forced, batch_key, named_key,"
+        " requires, requester, checkpoint) values ($1, $2, $3, $4, $6, $7, $8, $9, $10)"
         " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
         " spec as (insert into run_specs (run, params) select id, $5::json from made),"
         " event as (insert into run_events (run, epoch, type, data)"
         " select id, 0, 'state', json_build_object('from', null, 'to', 'queued') from made) select id from made",
         VALUES(value_text(run->kind), value_integer(run->priority), value_text(run->dedupe_key),
                value_boolean(run->force), value_json(run->params), value_text(run->batch), value_text(run->named_key),
-               value_text(run->device), value_json(run->requires), value_text(requester_of(run)),
+               value_json(run->requires), value_text(requester_of(run)),
                value_text(run->checkpoint_count > 0 ? run->checkpoints[0].text : NULL)),
         &rows, error);
     if (status != STATUS_OK) return status;
@@ -457,8 +457,8 @@ enum status run_artifact_find(struct connection *connection, const char *id, con
     return STATUS_OK;
 }
 
-enum status run_rate(struct connection *connection, const char *kind, const char *device, const char *wanted,
-                     double work, double *rate, int64_t *count, struct error *error)
+enum status run_rate(struct connection *connection, const char *kind, const char *device, double work, double *rate,
+                     int64_t *count, struct error *error)
 {
     struct rows *rows = NULL;
     *rate = 0;
@@ -467,10 +467,9 @@ enum status run_rate(struct connection *connection, const char *kind, const char
         connection,
         "select count(*), coalesce(percentile_cont(0.5) within group (order by r.usage_work / r.usage_seconds), 0) from"
         " (select usage_work, usage_seconds from runs"
-        " where kind = $1 and device = $2 and device_wanted is not distinct from $4"
-        " and state = 'succeeded' and usage_work > 0"
+        " where kind = $1 and device = $2 and state = 'succeeded' and usage_work > 0"
         " and usage_seconds > 0 order by abs(ln(usage_work / $3::double precision)), finished_at desc limit 5) r",
-        VALUES(value_text(kind), value_text(device), value_double(work), value_text(wanted)), &rows, error);
+        VALUES(value_text(kind), value_text(device), value_double(work)), &rows, error);
     if (status != STATUS_OK) return status;
     *count = rows_integer(rows, 0, 0);
     *rate = rows_double(rows, 0, 1);

@@ -18,7 +18,6 @@ struct run_new {
     const char *named_key;  /* the same hash with ids in place of content; also NULL then */
     const char *batch;      /* equal for runs that a worker may take as members of one batch; NULL: the run is executed
                              * alone */
-    const char *device;     /* kind of device that the run needs, "cuda"; NULL: any */
     const json_t *requires; /* requirements on the worker: {"device", "labels", "memory_bytes", "device_memory_bytes"},
                              * each may be absent; NULL: none */
     const char *requester;  /* id of the token of the request; NULL or "": none was needed */
@@ -94,9 +93,9 @@ MUST_CHECK enum status run_artifact_find(struct connection *connection, const ch
                                          struct run_artifact *out, struct error *error);
 
 /* The rate of earlier runs of this kind on the device, in units of work (queue_usage) a second: the median over the
- * five runs whose work was nearest to `work`, among those that needed the same kind of device (`wanted`,
- * run_new.device). *count: the number of runs in the median; 0: there were none, and no rate. */
-MUST_CHECK enum status run_rate(struct connection *connection, const char *kind, const char *device, const char *wanted,
-                                double work, double *rate, int64_t *count, struct error *error);
+ * five runs whose work was nearest to `work`. *count: the number of runs in the median; 0: there were none, and no
+ * rate. */
+MUST_CHECK enum status run_rate(struct connection *connection, const char *kind, const char *device, double work,
+                                double *rate, int64_t *count, struct error *error);
 
 #endif

@@ -74,6 +74,12 @@ def test_every_architecture_is_named():
     assert len(rows) > 10 and not missing, "name it among the architectures of docs/measures.md"
 
 
+def test_make_alone_builds_all():
+    """Not the first rule that happens to stand there."""
+    done = subprocess.run(["make", "-pn"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert re.findall(r"^\.DEFAULT_GOAL := (.*)$", done.stdout, re.M) == ["all"], done.stderr
+
+
 def test_every_quantizer_is_named():
     """As the API or as its paper writes it: llm_int8 or LLM.int8()."""
     header = (ROOT / "engine/quant/quantize_method.h").read_text()

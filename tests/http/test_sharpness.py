@@ -40,6 +40,22 @@ def test_everything_is_estimated_by_default(service, ready):
     assert result["loss"] == pytest.approx(service.run("evaluate", **ready)["result"]["loss"], rel=1e-5)
 
 
+def test_in_bf16_eigenvalues_have_no_intervals(service, ready):
+    """Their residual is that of rounded products: it says nothing about the Hessian."""
+    full, rounded = (service.run("sharpness", **ready, estimators=["top_eigenvalue"], groups=True, precision=p,
+                                 preconditioner={"name": "squared_gradients", "batches": 4}) for p in ("f32", "bf16"))
+    assert rounded["state"] == "succeeded" and rounded["device"] == "cpu", rounded["error"]
+    named = [name for name in full["result"] if name.endswith("_interval") and full["result"][name] is not None]
+    assert "preconditioned_sharpness_interval" in named and "top_eigenvalue_interval" in named
+    assert {name for name in named if rounded["result"][name] is not None} == {
+        name for name in named if "eigenvalue" not in name and "algebraic" not in name and "preconditioned" not in name}
+    for group in rounded["result"]["groups"]:
+        assert group["top_eigenvalue_interval"] is None and group["top_eigenvalue"] is not None
+    for name in ("top_eigenvalue", "gradient_norm"):
+        assert rounded["result"][name] == pytest.approx(full["result"][name], rel=0.1)
+        assert rounded["result"][name] != full["result"][name]
+
+
 def test_what_is_not_asked_for_is_null_and_curves_show_the_rest(service, ready):
     run = service.run("sharpness", **ready, estimators=["top_eigenvalue"], groups=True, method="power",
                       tolerance=1e-2, seed=5)
@@ -124,7 +140,7 @@ def test_an_error_is_compared_with_random_changes_of_its_size(service, ready):
     ({"probes": 0}, "/params/probes"), ({"tolerance": 0}, "/params/tolerance"),
     ({"tolerance": -1e-3}, "/params/tolerance"),
     ({"max_iterations": 0}, "/params/max_iterations"), ({"estimators": ["volume"]}, "/params/estimators/0"),
-    ({"spectrum_steps": 0}, "/params/spectrum_steps"), ({"precision": "bf16"}, "/params/precision"),
+    ({"spectrum_steps": 0}, "/params/spectrum_steps"), ({"precision": "f16"}, "/params/precision"),
     ({"direction": {"method": {"name": "gptq", "bits": 4}}}, "/params/direction/calibration"),
     ({"direction": {"method": {"name": "rtn", "bits": 99}}}, "/params/direction/method/bits"),
     ({"direction": {"method": {"name": "rtn"}, "random_directions": -1}}, "/params/direction/random_directions"),

@@ -210,48 +210,48 @@ static void test_exact_products_are_not_rounded(void **state)
 
 #endif
 
-struct attention_case {
-    const struct attention_shape *shape;
-    bool rounded; /* what the CPU gets, too, is rounded before */
-};
-
-/* Queries, keys and values that the plain loops get are rounded before: products of these are exact. A weight of
- * attention is at most 2^-9 of itself off when it is rounded, which adds at most 2^-9 of the largest value to a mean of
- * values. Scores and sums are as of floats (test_cpu_attention.c). */
 static void run_attention(struct world *world, const void *context)
 {
-    const struct attention_case *c = context;
-    const struct attention_shape *s = c->shape;
-    int64_t sequences = 0;
-    while (sequences < 8 && s->lengths[sequences] > 0) sequences++;
-    struct test_batch batch;
-    test_batch_fill(&batch, s->lengths, sequences, 10);
-    struct matrix parts[3];
-    for (int i = 0; i < 3; i++) {
-        parts[i] = factor(world, batch.batch.tokens, (i == 0 ? s->heads : s->kv_heads) * s->head_dim, 0);
-        if (c->rounded) round_all(world, parts[i]);
-    }
-    const struct matrix out = world_zeros(world, batch.batch.tokens, s->heads * s->head_dim, 0);
-    struct error error;
-    assert_int_equal(world->backend->ops->prepare(world->backend, batch.batch.longest, 1, &error), STATUS_OK);
-    const struct attention_args args = {.batch = &batch.batch,
-                                        .heads = s->heads,
-                                        .kv_heads = s->kv_heads,
-                                        .head_dim = s->head_dim,
-                                        .window = s->window,
-                                        .scale = s->scale,
-                                        .q = {parts[0], 0, s->head_dim},
-                                        .k = {parts[1], 0, s->head_dim},
-                                        .v = {parts[2], 0, s->head_dim},
-                                        .out = {out, 0, s->head_dim}};
-    world->backend->ops->attention_forward(world->backend, &args);
-    world_record(world, "out", out, 0x1p-9 / ROUNDOFF + 200, world_largest(world, parts[2]));
+    attention_passes(world, context, true);
 }
 
 static void test_attention_agrees(void **state)
 {
-    for (size_t i = 0; i < ATTENTION_SHAPES; i++)
-        rivals_run(*state, run_attention, &(struct attention_case){&attention_shapes[i], false});
+    for (size_t i = 0; i < ATTENTION_SHAPES; i++) rivals_run(*state, run_attention, &attention_shapes[i]);
+}
+
+struct attention_case {
+    const struct attention_shape *shape;
+    bool rounded; /* queries, keys and values are rounded before */
+};
+
+/* Both ways. Outputs' gradients are not rounded before: a row's own product with them has no factor that is. */
+static void run_gradients(struct world *world, const void *context)
+{
+    const struct attention_case *c = context;
+    const struct attention_shape *s = c->shape;
+    const struct backend_ops *ops = world->backend->ops;
+    int64_t sequences = 0;
+    while (sequences < 8 && s->lengths[sequences] > 0) sequences++;
+    struct test_batch batch;
+    test_batch_fill(&batch, s->lengths, sequences, 10);
+    const int64_t tokens = batch.batch.tokens, columns = s->heads * s->head_dim;
+    struct attention_args args = {.batch = &batch.batch,
+                                  .heads = s->heads,
+                                  .kv_heads = s->kv_heads,
+                                  .head_dim = s->head_dim,
+                                  .window = s->window,
+                                  .scale = s->scale};
+    attention_inputs(world, s, tokens, &args);
+    const struct matrix inputs[] = {args.q.matrix, args.k.matrix, args.v.matrix};
+    for (int i = 0; c->rounded && i < (s->fused ? 1 : 3); i++) round_all(world, inputs[i]);
+    args.out = (struct head_view){world_zeros(world, tokens, columns, 0), 0, s->head_dim};
+    args.dout = (struct head_view){world_random(world, tokens, columns, 0, 1), 0, s->head_dim};
+    args.log_sum = world_zeros(world, tokens, s->heads, 0);
+    ops->attention_forward(world->backend, &args);
+    ops->attention_backward(world->backend, &args);
+    const struct matrix outputs[] = {args.out.matrix, args.dq.matrix, args.dk.matrix, args.dv.matrix};
+    for (int i = 0; i < (s->fused ? 2 : 4); i++) world_record(world, "an output", outputs[i], 0, 0);
 }
 
 /* All that is multiplied is rounded, so that it does not matter whether it was before. */
@@ -260,8 +260,8 @@ static void test_attention_reads_what_it_multiplies_rounded(void **state)
     struct rivals *rivals = *state;
     for (size_t i = 0; i < ATTENTION_SHAPES; i++) {
         rivals->one.seed = rivals->many.seed = 5;
-        run_attention(&rivals->one, &(struct attention_case){&attention_shapes[i], false});
-        run_attention(&rivals->many, &(struct attention_case){&attention_shapes[i], true});
+        run_gradients(&rivals->one, &(struct attention_case){&attention_shapes[i], false});
+        run_gradients(&rivals->many, &(struct attention_case){&attention_shapes[i], true});
         same_outputs(&rivals->one, &rivals->many);
         world_clear(&rivals->one);
         world_clear(&rivals->many);

@@ -174,10 +174,10 @@ static void test_a_run_waits_for_a_worker_on_the_device_that_it_needs(void **sta
     struct error error;
     enum store_outcome outcome;
     struct leased_run run;
-    json_t *document, *params = json_pack("{s:i}", "x", 1);
-    const struct run_new needs = {.kind = "devices", .params = params, .device = "cuda", .priority = 9},
+    json_t *document, *params = json_pack("{s:i}", "x", 1), *on_cuda = json_pack("{s:s}", "device", "cuda");
+    const struct run_new needs = {.kind = "devices", .params = params, .requires = on_cuda, .priority = 9},
                          any = {.kind = "devices", .params = params};
-    bool found, there;
+    bool found;
     OK(run_insert(connection, &needs, &outcome, &document, &error));
     const struct store_id picky = id_of(document);
     json_decref(document);
@@ -189,16 +189,13 @@ static void test_a_run_waits_for_a_worker_on_the_device_that_it_needs(void **sta
     assert_string_equal(run.lease.run.text, text_at(document, "id"));
     json_decref(document);
     leased_run_reset(&run);
-    OK(queue_device_there(connection, "cuda", &there, &error));
-    assert_false(there);
     OK(worker_register(connection, &cuda, &error));
-    OK(queue_device_there(connection, "cuda", &there, &error));
-    assert_true(there);
     OK(queue_lease(connection, &cuda, kinds, 1, 30, &found, &run, &error));
     assert_true(found);
     assert_string_equal(run.lease.run.text, picky.text);
     leased_run_reset(&run);
     OK(worker_gone(connection, &cuda.id, &error));
+    json_decref(on_cuda);
     json_decref(params);
 }
 

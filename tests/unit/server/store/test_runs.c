@@ -168,18 +168,18 @@ static void test_rates_are_the_median_of_the_nearest_five(void **state)
     struct error error;
     double rate;
     int64_t count;
-    OK(run_rate(connection, "timed", "cpu", NULL, 100, &rate, &count, &error));
+    OK(run_rate(connection, "timed", "cpu", 100, &rate, &count, &error));
     assert_true(count == 0 && rate <= 0);
     add_timed(connection, "cuda:0", 100, 1);
     add_timed(connection, "cpu", 100, 100);
     add_timed(connection, "cpu", 100, 50);
-    OK(run_rate(connection, "timed", "cpu", NULL, 100, &rate, &count, &error));
+    OK(run_rate(connection, "timed", "cpu", 100, &rate, &count, &error));
     assert_true(count == 2 && fabs(rate - 1.5) < 1e-12);
     add_timed(connection, "cpu", 120, 40);
     add_timed(connection, "cpu", 80, 20);
     add_timed(connection, "cpu", 100, 2);
     add_timed(connection, "cpu", 1e6, 1);
-    OK(run_rate(connection, "timed", "cpu", NULL, 100, &rate, &count, &error));
+    OK(run_rate(connection, "timed", "cpu", 100, &rate, &count, &error));
     assert_true(count == 5 && fabs(rate - 3) < 1e-12);
     OK(connection_execute(connection, "delete from runs where kind = 'timed'", NO_VALUES, NULL, &error));
 }

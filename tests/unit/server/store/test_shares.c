@@ -147,10 +147,12 @@ static void test_a_line_that_no_worker_here_may_serve_holds_up_nobody(void **sta
 {
     struct connection *connection = connection_of(state);
     char whose[64];
+    json_t *on_cuda = json_pack("{s:s}", "device", "cuda");
     clear(connection);
     for (int i = 0; i < 3; i++)
-        (void)enqueue(connection, (struct run_new){.kind = "share", .requester = "cuda", .device = "cuda"},
+        (void)enqueue(connection, (struct run_new){.kind = "share", .requester = "cuda", .requires = on_cuda},
                       STORE_CREATED);
+    json_decref(on_cuda);
     ask_for(connection, "plain", 1);
     (void)take_for(connection, &someone, whose);
     assert_string_equal(whose, "plain");
