@@ -1,5 +1,6 @@
 /* bench_train MODEL SEQUENCES LENGTH STEPS [RUNS]: times training steps of the shape in MODEL/config.json from fresh
- * weights on random tokens; a line of JSON a run. Two steps go before the clock starts. */
+ * weights on random tokens; a line of JSON a run. Two steps go before the clock starts. Products are in
+ * DELTAQ_BENCH_PRODUCTS: f32, bf16. */
 #include "base/memory.h"
 #include "bench.h"
 #include "train/trainer.h"
@@ -54,7 +55,8 @@ static enum status measure(const char *path, int64_t sequences, int64_t length, 
     uint32_t *tokens = NULL;
     enum status status;
     if ((status = team_new(0, &team, error)) != STATUS_OK) goto done;
-    if ((status = backend_new(bench_device(), NULL, team, &backend, error)) != STATUS_OK) goto done;
+    if ((status = backend_new(bench_device(), getenv("DELTAQ_BENCH_PRODUCTS"), team, &backend, error)) != STATUS_OK)
+        goto done;
     if ((status = config_read(path, &config, error)) != STATUS_OK) goto done;
     if ((status = parameters_layout_new(&config, &layout, error)) != STATUS_OK) goto done;
     if ((status = memory_new(count, sizeof *tokens, "tokens", &tokens, error)) != STATUS_OK) goto done;

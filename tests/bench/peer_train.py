@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """peer_train.py MODEL SEQUENCES LENGTH STEPS [RUNS]: the same training steps as a plain PyTorch float32 loop over
-transformers' model (AdamW, clipping at 1, decay on matrices alone), a line of JSON a run."""
+transformers' model (AdamW, clipping at 1, decay on matrices alone), a line of JSON a run. Under autocast where
+DELTAQ_BENCH_PRODUCTS is bf16."""
 
 import json
+import os
 import resource
 import sys
 import time
@@ -14,6 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 def main():
     path, sequences, length, steps = sys.argv[1], *map(int, sys.argv[2:5])
     runs = int(sys.argv[5]) if len(sys.argv) > 5 else 1
+    rounds = os.environ.get("DELTAQ_BENCH_PRODUCTS") == "bf16"
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(path), dtype=torch.float32).train()
     matrices = [p for p in model.parameters() if p.ndim > 1]
@@ -26,8 +29,9 @@ def main():
 
     def step(i):
         batch = tokens[i % len(tokens)]
-        logits = model(batch).logits[:, :-1]
-        value = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), batch[:, 1:].reshape(-1))
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=rounds):
+            logits = model(batch).logits[:, :-1]
+            value = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), batch[:, 1:].reshape(-1))
         optimizer.zero_grad(set_to_none=True)
         value.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -45,7 +49,7 @@ def main():
         print(json.dumps({"seconds": took, "tokens": count, "tokens_per_second": count / took,
                           "parameters": sum(p.numel() for p in model.parameters()),
                           "loss": loss, "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-                          "what": f"torch {torch.__version__}, {torch.get_num_threads()} threads"}), flush=True)
+                          "what": f"torch {torch.__version__}{' autocast' * rounds}, {torch.get_num_threads()} threads"}), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """Times deltaq and the libraries people use today on the same work, in turn, and prints medians and ratios.
 
     run.py [--runs 5] [--only REGEX] [--peers PYTHON] [--peers-compressor PYTHON] [--peers-harness PYTHON]
-           [--markdown FILE] [--tiny]   (make bench)
+           [--precision bf16] [--markdown FILE] [--tiny]   (make bench)
 
 `--peers` is a Python with torch, transformers and GPTQModel; `--peers-compressor` one with llm-compressor (the two
 disagree about versions); `--peers-harness` one with lm-eval. Tasks need their records and a tokenizer beside the
@@ -11,9 +11,12 @@ timed. Ours and theirs alternate, so that a machine whose speed drifts is fair t
 that counts is taken inside, around the work: no imports, no loading of models for the peers; for deltaq reading the
 weights is part of the work. Fails when a row of the table has no result.
 
-`--tiny` tries the benches themselves, in seconds: every row once on the smallest models and on records made here
-(tiny.py), bench_backend and bench_tangent with it; nothing beside the project is needed, and the times say nothing.
-Making models needs numpy and safetensors; else standard library only."""
+`--precision bf16` makes products in bf16 on both sides, of the rows that both have: PyTorch's models with weights in
+bf16, and training by its autocast, which keeps weights in float32 as ours does.
+
+`--tiny` tries the benches themselves, in seconds: every row once, in both precisions, on the smallest models and on
+records made here (tiny.py), bench_backend and bench_tangent with it; nothing beside the project is needed, and the
+times say nothing. Making models needs numpy and safetensors; else standard library only."""
 
 import argparse
 import json
@@ -36,7 +39,9 @@ FULL = {"pythia": "pythia-160m", "small": "llama-3m", "middle": "llama-135m", "l
         "gptq": (32, 512), "products": ((8, 256), (4, 512))}
 TINY = {"pythia": "tiny-pythia", "small": "tiny-llama", "middle": "tiny-llama", "length": 64, "train": (2, 32, 2),
         "gptq": (4, 32), "products": ((2, 32), (2, 32))}
-ROWS = ("evaluate", "train", "gptq", "Hessian-vector product", "twelve tasks")
+ROWS = {"f32": ("evaluate", "train", "gptq", "Hessian-vector product", "twelve tasks"),
+        "bf16": ("evaluate", "train", "gptq")}
+PRODUCTS = "DELTAQ_BENCH_PRODUCTS"  # what our programs and the peers' scripts read
 
 
 def last_json(command, environment=None):
@@ -82,10 +87,12 @@ class Bench:
 
     def compare(self, name, ours, peers, goal, runs=None):
         """`ours` a command; `peers` a list of (label, command, environment, runs)."""
-        if not re.search(self.options.only, name):
+        if not re.search(self.options.only, name) or not name.startswith(ROWS[self.options.precision]):
             return
-        sides = [("deltaq", ours, None, runs or self.options.runs)]
-        sides += [(label, command, environment, count or self.options.runs)
+        name += "" if self.options.precision == "f32" else f" {self.options.precision}"
+        products = {PRODUCTS: self.options.precision}
+        sides = [("deltaq", ours, products, runs or self.options.runs)]
+        sides += [(label, command, {**products, **(environment or {})}, count or self.options.runs)
                   for label, command, environment, count in peers if command]
         results = {label: [] for label, *_ in sides}
         for turn in range(max(count for *_, count in sides)):
@@ -99,7 +106,7 @@ class Bench:
         median = {label: statistics.median(run["seconds"] for run in runs) for label, runs in results.items()}
         ours = results["deltaq"][0]
         share = f", {ours['flop'] / median['deltaq'] * 1e-9:.0f} GFLOP/s" if "flop" in ours else ""
-        if share and self.limit:
+        if share and self.limit and self.options.precision == "f32":
             share += f" = {100 * ours['flop'] / median['deltaq'] * 1e-9 / self.limit:.0f} % of the limit"
         for label, runs in results.items():
             rate = share[2:] if label == "deltaq" else ""
@@ -183,7 +190,7 @@ def compare_all(bench, python):
                       [bench.programs / "bench_hvp", path, sequences, length],
                       [("PyTorch/PyHessian", script("peer_hessian.py", path, sequences, length), None, None)],
                       "≥ 3×, ≤ 1/4 peak")
-    if re.search(options.only, "twelve tasks"):
+    if re.search(options.only, "twelve tasks") and options.precision == "f32":
         compare_tasks(bench, options.peers_harness or python, options.peers_harness, options.records)
 
 
@@ -220,6 +227,7 @@ def main():
     parser.add_argument("--peers")
     parser.add_argument("--peers-compressor")
     parser.add_argument("--peers-harness")
+    parser.add_argument("--precision", choices=tuple(ROWS), default="f32", help="of products, on both sides")
     parser.add_argument("--markdown")
     parser.add_argument("--tiny", action="store_true", help="try the benches themselves, in seconds")
     options = parser.parse_args()
@@ -227,11 +235,14 @@ def main():
         options.runs, options.slow_runs, options.sequences, options.records = 1, 1, 2, 2
     bench = Bench(options)
     bench.measure_limit()
-    compare_all(bench, options.peers or sys.executable)
+    for options.precision in ROWS if options.tiny else (options.precision,):
+        compare_all(bench, options.peers or sys.executable)
     if options.tiny:
         try_own_tables(bench)
-        without = [row for row in ROWS
-                   if re.search(options.only, row) and not any(name.startswith(row) for name, *_ in bench.rows)]
+        without = [f"{row} in {precision}" for precision, rows in ROWS.items() for row in rows
+                   if re.search(options.only, row) and not any(
+                       name.startswith(row) and name.endswith(" bf16") == (precision == "bf16")
+                       for name, *_ in bench.rows)]
         if without:
             sys.exit(f"no result for {', '.join(without)}")
     if options.markdown:
