@@ -489,8 +489,8 @@ MUST_CHECK enum status backend_claim(struct backend *backend, int64_t need, cons
 void backend_device_words(struct backend *backend, char *text, size_t size);
 /* STATUS_TOO_LARGE, where the slot `memory` is the bound: "WHAT `needed` bytes, `limit` are available (how that is
  * computed): ADVICE, or more memory". */
-enum status backend_refuse(struct backend *backend, const char *what, int64_t needed, int64_t limit, const char *advice,
-                           struct error *error);
+MUST_CHECK enum status backend_refuse(struct backend *backend, const char *what, int64_t needed, int64_t limit,
+                                      const char *advice, struct error *error);
 
 void backend_free(struct backend *backend); /* NULL is fine */
 
