@@ -510,6 +510,9 @@ run-check:
 	@$(PYTHON) tests/run.py --together lint="python3 tests/lint/lint.py" \
 	    bench="$(PYTHON) tests/bench/run.py --build $(BUILD) --tiny" \
 	    bench-methods="$(PYTHON) tests/bench/methods.py --build $(BUILD) --tiny" \
+	    bench-growth="$(PYTHON) tests/bench/growth.py --build $(BUILD) --tiny" \
+	    bench-throughput="$(PYTHON) tests/bench/throughput.py --build $(BUILD) --shape tiny-llama --checkpoints 2 \
+	        --recipes 2 --calibration 2 --evaluation 2 --length 32" \
 	    $(foreach name,$(FUZZERS),fuzz-$(name)="$(call REPLAY,$(name))") \
 	    $(CHECKED) $(filter-out $(LONG_UNIT),$(UNIT_BINARIES)) $(EMULATED_BINARIES)
 
@@ -827,6 +830,16 @@ bench: all venv $(BENCH_BINARIES) ## Time our work beside PyTorch, GPTQModel, ll
 	    $(if $(wildcard $(PEERS)/compressor/bin/python),--peers-compressor $(PEERS)/compressor/bin/python) \
 	    $(if $(wildcard $(PEERS)/harness/bin/python),--peers-harness $(PEERS)/harness/bin/python) $(BENCH_OPTIONS)
 	@$(MAKE) --no-print-directory bench-methods
+
+.PHONY: bench-growth bench-throughput
+bench-growth: venv $(BENCH_BINARIES) ## Measure how the time of runs grows with width, depth, tokens and recipes \
+    (GROWTH_OPTIONS, tests/bench/growth.py --help)
+	@$(PYTHON) tests/bench/growth.py --build $(BUILD) $(GROWTH_OPTIONS)
+
+bench-throughput: all venv $(BENCH_BINARIES) ## Measure a trajectory by one sweep, and by a loop of GPTQModel after \
+    `make bench-peers` (THROUGHPUT_OPTIONS, tests/bench/throughput.py --help)
+	@$(PYTHON) tests/bench/throughput.py --build $(BUILD) \
+	    $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) $(THROUGHPUT_OPTIONS)
 
 .PHONY: bench-methods
 bench-methods: venv $(OBJ)/tests/bench/bench_methods ## Compare quantized losses with bitsandbytes, AutoAWQ, \

@@ -49,7 +49,8 @@ def main():
         print(json.dumps({"seconds": took, "tokens": count, "tokens_per_second": count / took,
                           "parameters": sum(p.numel() for p in model.parameters()),
                           "loss": loss, "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-                          "what": f"torch {torch.__version__}{' autocast' * rounds}, {torch.get_num_threads()} threads"}), flush=True)
+                          "what": f"torch {torch.__version__}{' autocast' * rounds}, "
+                                  f"{torch.get_num_threads()} threads"}), flush=True)
 
 
 if __name__ == "__main__":
