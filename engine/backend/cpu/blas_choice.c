@@ -176,6 +176,14 @@ static enum status choose(struct choosing *choosing, struct blas_choice *choice,
     return try_other_cores(choosing, first, choice, error);
 }
 
+/* The first time (openblas.h), while there is no other thread. */
+static void open_once(void)
+{
+    struct openblas blas;
+    openblas_open(&blas);
+    openblas_close(&blas);
+}
+
 enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, struct error *error)
 {
     const double begun = clock_seconds();
@@ -188,6 +196,7 @@ enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, s
     enum status status = trial_memory_new(sizeof *choosing.report, "a check of products", &choosing.report, error);
     if (status != STATUS_OK) return status;
     status = choose(&choosing, out, error);
+    if (status == STATUS_OK && out->verdict != BLAS_OWN_PRODUCTS) open_once();
     trial_memory_free(choosing.report, sizeof *choosing.report);
     out->seconds = clock_seconds() - begun;
     return status;

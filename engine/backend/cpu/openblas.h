@@ -33,7 +33,8 @@ struct openblas {
 void openblas_prepare(void);
 
 /* Loads libopenblas.so.0 (or the library that DELTAQ_OPENBLAS names), after openblas_prepare, and fills *out; library
- * stays NULL when the library or one of its functions is missing. */
+ * stays NULL when the library or one of its functions is missing. The first time changes what printf calls, and may set
+ * OPENBLAS_CORETYPE: a process with threads opens it once before the first one (blas_choice_make does). */
 void openblas_open(struct openblas *out);
 void openblas_close(struct openblas *blas);
 
