@@ -65,9 +65,10 @@ static bool resolve_all(struct openblas *blas)
     return true;
 }
 
-/* libquadmath, which OpenBLAS needs through libgfortran on x86-64, has printf call it for every %a, %e, %f and %g of the
- * process, and takes that back when it is unloaded: a thread that prints a number just then calls NULL, or an address
- * that is no longer mapped. So it stays loaded, which costs 0.3 MB, while OpenBLAS itself and its buffers go. */
+/* libquadmath, which OpenBLAS needs through libgfortran on x86-64, has printf call it for every %a, %e, %f and %g of
+ * the process, and takes that back when it is unloaded: a thread that prints a number just then calls NULL, or an
+ * address that is no longer mapped. So it stays loaded, which costs 0.3 MB, while OpenBLAS itself and its buffers
+ * go. */
 static void keep_printf_functions(void *library)
 {
     Dl_info found;
