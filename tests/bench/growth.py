@@ -19,10 +19,8 @@ import subprocess
 import sys
 import tempfile
 
-import make_model
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEAD = 64  # columns of a head
+HERE = pathlib.Path(__file__).resolve().parent
 BASE = {"width": 256, "depth": 4, "sequences": 8, "length": 512, "recipes": 1}
 SIZES = {"width": (128, 256, 512, 1024), "depth": (2, 4, 8, 16), "sequences": (4, 8, 16, 32),
          "length": (128, 256, 512, 1024, 2048), "recipes": (1, 2, 4, 8)}
@@ -60,12 +58,12 @@ def slope(sizes, values):
 
 
 def model_of(place, folder):
-    width, depth = place["width"], place["depth"]
-    directory = folder / f"{width}-{depth}"
-    if not directory.exists():
-        make_model.write(directory, *make_model.llama(width, depth, width // HEAD, width // HEAD, 3 * width, 2048, 2048,
-                                                      True))
-    return directory
+    """Made by another process, because the memory of this one counts for the programs that it starts."""
+    shape = f"llama-{place['width']}x{place['depth']}"
+    if not (folder / shape).exists():
+        subprocess.run([sys.executable, HERE / "make_model.py", shape, folder / shape], check=True,
+                       stdout=subprocess.DEVNULL)
+    return folder / shape
 
 
 def measure(options, axis, work, sizes, folder):

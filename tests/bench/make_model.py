@@ -2,7 +2,8 @@
 """Writes a checkpoint of random weights in a real shape, for measurements of speed:
 make_model.py SHAPE DIRECTORY [TOKENIZER]
 
-SHAPE: pythia-160m, llama-135m, llama-3m, llama-1b, tiny-pythia, tiny-llama. F32 safetensors + config.json + tokenizer
+SHAPE: pythia-160m, llama-135m, llama-3m, llama-1b, tiny-pythia, tiny-llama, or llama-WIDTHxDEPTH with heads of 64
+columns, inner layers three times as wide, and 2,048 tokens. F32 safetensors + config.json + tokenizer
 files that GPTQModel wants to see; TOKENIZER, a tokenizer.json (or .json.gz) of no more tokens than the shape has, where
 texts are to be read."""
 
@@ -104,6 +105,14 @@ SHAPES = {
 }
 
 
+def shape_of(name):
+    """Its config.json, and the sizes of its tensors."""
+    if name in SHAPES:
+        return SHAPES[name]()
+    width, depth = map(int, name.removeprefix("llama-").split("x"))
+    return llama(width, depth, width // 64, width // 64, 3 * width, 2048, 2048, True)
+
+
 def words_of(vocabulary):
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
             "pre_tokenizer": {"type": "Whitespace"}, "post_processor": None, "decoder": None,
@@ -141,7 +150,7 @@ def write(directory, config, shapes, given=None):
 
 def main():
     shape, directory = sys.argv[1], pathlib.Path(sys.argv[2])
-    config, shapes = SHAPES[shape]()
+    config, shapes = shape_of(shape)
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as made:
         write(pathlib.Path(made) / "model", config, shapes, pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else None)

@@ -2,9 +2,10 @@
 
 #include "base/integer.h"
 
-/* Blocks of rows of the left factor stay in the second-level cache while strips of the right factor pass; each of those
- * stays in the first-level cache with a strip of the block. */
-enum { STRETCH = 256, ROWS = 512, STRIPS = ROWS / BF16_STRIP, STRIP_BYTES = STRETCH * BF16_STRIP * 2 };
+/* Blocks of rows of the left factor stay in the second-level cache while strips of the right factor pass, a few
+ * stretches of the depth at once, so that a strip's columns of the output stay there too. A stretch of a strip stays in
+ * the first-level cache with a strip of the block. */
+enum { STRETCH = 256, STRETCHES = 3, ROWS = 512, STRIPS = ROWS / BF16_STRIP, STRIP_BYTES = STRETCH * BF16_STRIP * 2 };
 
 /* A block of rows over a stretch of the depth. */
 struct part {
@@ -12,6 +13,19 @@ struct part {
     int64_t row, rows, k, depth;
     float beta;
 };
+
+static struct part part_of(const struct gemm_args *args, int64_t row, int64_t k)
+{
+    const int64_t depth = args->transpose_a ? args->a.rows : args->a.columns;
+    return (struct part){
+        .args = args,
+        .row = row,
+        .rows = smaller(ROWS, args->c.rows - row),
+        .k = k,
+        .depth = smaller(STRETCH, depth - k),
+        .beta = k == 0 ? (float)args->beta : 1,
+    };
+}
 
 static void pack_left(const struct part *part, char *to)
 {
@@ -34,43 +48,45 @@ static void pack_right(const struct part *part, int64_t column, char *to)
               along, smaller(BF16_STRIP, part->args->c.columns - column), part->depth);
 }
 
-static void multiply_part(const struct bf16_unit *unit, const struct part *part)
+/* The block of rows by a strip of columns. */
+static void multiply_part(const struct bf16_unit *unit, const struct part *part, const char *left, int64_t column)
 {
-    char left[STRIPS * STRIP_BYTES] __attribute__((aligned(64)));
     char right[STRIP_BYTES] __attribute__((aligned(64)));
     const struct matrix c = part->args->c;
-    pack_left(part, left);
-    for (int64_t column = 0; column < c.columns; column += BF16_STRIP) {
-        pack_right(part, column, right);
-        for (int64_t i = 0; i < part->rows; i += BF16_STRIP) {
-            const struct bf16_block block = {
-                .c = (float *)c.data + (part->row + i) * c.stride + column,
-                .stride = c.stride,
-                .rows = smaller(BF16_STRIP, part->rows - i),
-                .columns = smaller(BF16_STRIP, c.columns - column),
-                .alpha = (float)part->args->alpha,
-                .beta = part->beta,
-            };
-            unit->multiply(left + i / BF16_STRIP * STRIP_BYTES, right, part->depth, &block);
-        }
+    pack_right(part, column, right);
+    for (int64_t i = 0; i < part->rows; i += BF16_STRIP) {
+        const struct bf16_block block = {
+            .c = (float *)c.data + (part->row + i) * c.stride + column,
+            .stride = c.stride,
+            .rows = smaller(BF16_STRIP, part->rows - i),
+            .columns = smaller(BF16_STRIP, c.columns - column),
+            .alpha = (float)part->args->alpha,
+            .beta = part->beta,
+        };
+        unit->multiply(left + i / BF16_STRIP * STRIP_BYTES, right, part->depth, &block);
     }
+}
+
+static void multiply_block(const struct bf16_unit *unit, const struct part *parts, int count)
+{
+    char left[STRETCHES][STRIPS * STRIP_BYTES] __attribute__((aligned(64)));
+    for (int i = 0; i < count; i++) pack_left(&parts[i], left[i]);
+    for (int64_t column = 0; column < parts->args->c.columns; column += BF16_STRIP)
+        for (int i = 0; i < count; i++) multiply_part(unit, &parts[i], left[i], column);
 }
 
 void bf16_multiply(const struct bf16_unit *unit, const struct gemm_args *args)
 {
     const int64_t depth = args->transpose_a ? args->a.rows : args->a.columns;
+    const int together =
+        args->c.columns >= depth ? STRETCHES : 1; /* otherwise the output is small beside the factors */
     unit->begin();
     for (int64_t row = 0; row < args->c.rows; row += ROWS)
-        for (int64_t k = 0; k < depth || k == 0; k += STRETCH) {
-            const struct part part = {
-                .args = args,
-                .row = row,
-                .rows = smaller(ROWS, args->c.rows - row),
-                .k = k,
-                .depth = smaller(STRETCH, depth - k),
-                .beta = k == 0 ? (float)args->beta : 1,
-            };
-            multiply_part(unit, &part);
+        for (int64_t k = 0; k < depth || k == 0;) {
+            struct part parts[STRETCHES];
+            int count = 0;
+            for (; count < together && (k < depth || k == 0); k += STRETCH) parts[count++] = part_of(args, row, k);
+            multiply_block(unit, parts, count);
         }
     unit->end();
 }
