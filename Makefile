@@ -880,4 +880,6 @@ help: ## List the targets
 	@sed -E ':join; /\\$$/ { N; s/ *\\\n[ \t]*/ /; t join }' $(firstword $(MAKEFILE_LIST)) | \
 	    grep -E '^[a-z_.-]+:.*## ' | sed -E 's/:.*## /\t/' | expand -t 18
 
--include $(shell find $(OBJ) $(BUILD)/fuzz -name '*.d' 2>/dev/null)
+# A compiler writes them. Without a rule of their own, make would link them from a .d.o that it can make.
+%.d: ;
+-include $(shell find $(OBJ) $(BUILD)/fuzz -name '*.d' ! -name '*.d.d' 2>/dev/null)
