@@ -70,14 +70,20 @@ static inline const char *bench_device(void)
     return device != NULL ? device : "cpu";
 }
 
-/* Products are in DELTAQ_BENCH_PRODUCTS: f32, bf16. Exits with a message when something is missing: these are programs
+/* How products are made: DELTAQ_BENCH_PRODUCTS, f32 or bf16; NULL: f32. */
+static inline const char *bench_products(void)
+{
+    return getenv("DELTAQ_BENCH_PRODUCTS");
+}
+
+/* Products are as bench_products says. Exits with a message when something is missing: these are programs
  * for people. */
 static inline struct bench bench_open(const char *path)
 {
     struct bench bench = {0};
     struct error error = {0};
     if (team_new(0, &bench.team, &error) != STATUS_OK ||
-        backend_new(bench_device(), getenv("DELTAQ_BENCH_PRODUCTS"), bench.team, &bench.backend, &error) != STATUS_OK ||
+        backend_new(bench_device(), bench_products(), bench.team, &bench.backend, &error) != STATUS_OK ||
         model_open(path, &bench.model, &error) != STATUS_OK) {
         (void)fprintf(stderr, "%s\n", error.detail);
         exit(1);

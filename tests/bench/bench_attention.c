@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     struct team *team = NULL;
     struct error error;
     if (team_new(0, &team, &error) != STATUS_OK ||
-        backend_new(bench_device(), getenv("DELTAQ_BENCH_PRODUCTS"), team, &t.backend, &error) != STATUS_OK ||
+        backend_new(bench_device(), bench_products(), team, &t.backend, &error) != STATUS_OK ||
         t.backend->ops->prepare(t.backend, n[2], n[3] * d, &error) != STATUS_OK) {
         (void)fprintf(stderr, "%s\n", error.detail);
         return 1;

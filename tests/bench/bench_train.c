@@ -55,8 +55,7 @@ static enum status measure(const char *path, int64_t sequences, int64_t length, 
     uint32_t *tokens = NULL;
     enum status status;
     if ((status = team_new(0, &team, error)) != STATUS_OK) goto done;
-    if ((status = backend_new(bench_device(), getenv("DELTAQ_BENCH_PRODUCTS"), team, &backend, error)) != STATUS_OK)
-        goto done;
+    if ((status = backend_new(bench_device(), bench_products(), team, &backend, error)) != STATUS_OK) goto done;
     if ((status = config_read(path, &config, error)) != STATUS_OK) goto done;
     if ((status = parameters_layout_new(&config, &layout, error)) != STATUS_OK) goto done;
     if ((status = memory_new(count, sizeof *tokens, "tokens", &tokens, error)) != STATUS_OK) goto done;

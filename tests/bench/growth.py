@@ -10,7 +10,6 @@ An exponent is the slope of the logarithm of the seconds (of the counted FLOPs) 
 processor's limit. Models of random weights are made below the build directory. Needs numpy and safetensors."""
 
 import argparse
-import json
 import math
 import pathlib
 import re
@@ -18,6 +17,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+from run import last_json
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
@@ -43,18 +44,12 @@ def commands(place, model):
 
 
 def run(programs, command):
-    done = subprocess.run([programs / command[0], *map(str, command[1:])], capture_output=True, text=True)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not lines:
-        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    found = json.loads(lines[-1])
+    found = last_json([programs / command[0], *command[1:]])
     return found["seconds"], found["gflops"] * found["seconds"], found["peak_mib"]
 
 
 def slope(sizes, values):
-    x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
-    mean_x, mean_y = statistics.mean(x), statistics.mean(y)
-    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y)) / sum((a - mean_x) ** 2 for a in x)
+    return statistics.linear_regression([math.log(size) for size in sizes], [math.log(value) for value in values]).slope
 
 
 def model_of(place, folder):

@@ -57,6 +57,22 @@ def last_json(command, environment=None):
     return result
 
 
+def output(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def limit_of(programs, *options):
+    """GFLOP/s of the best large product in single precision."""
+    text = output(programs / "bench_backend", "limit", *options)
+    found = re.search(r"limits: ([\d.]+) GFLOP/s", text)
+    if not found:
+        sys.exit(f"bench_backend told no limit:\n{text}")
+    return float(found.group(1))
+
+
 class Bench:
     def __init__(self, options):
         self.options = options
@@ -72,18 +88,8 @@ class Bench:
         return path
 
     def measure_limit(self):
-        text = self.output("bench_backend", "limit", *(["tiny"] if self.options.tiny else []))
-        found = re.search(r"limits: ([\d.]+) GFLOP/s", text)
-        if not found:
-            sys.exit(f"bench_backend told no limit:\n{text}")
-        self.limit = float(found.group(1))
+        self.limit = limit_of(self.programs, *(["tiny"] if self.options.tiny else []))
         print(f"limit: {self.limit} GFLOP/s, the best large single-precision product on this machine\n", flush=True)
-
-    def output(self, program, *arguments):
-        done = subprocess.run([str(self.programs / program), *arguments], capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{program} {' '.join(arguments)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        return done.stdout
 
     def compare(self, name, ours, peers, goal, runs=None):
         """`ours` a command; `peers` a list of (label, command, environment, runs)."""
@@ -207,7 +213,7 @@ OWN_TABLES = {
 def try_own_tables(bench):
     """The two benches that have tables of their own: each kind of row, with numbers."""
     for command, kinds in OWN_TABLES.items():
-        lines = bench.output(*command).splitlines()
+        lines = output(bench.programs / command[0], *command[1:]).splitlines()
         for kind in kinds:
             rows = [line for line in lines if line.startswith(kind)]
             if not rows or any(re.search(r"\b(nan|inf)\b", row) or not re.search(r"\d", row.removeprefix(kind))

@@ -12,18 +12,17 @@ proportion. `limit`: what the products of the plan would take at the rate of the
 that the rest is what is no product, or is in small ones. Needs numpy and safetensors."""
 
 import argparse
-import json
 import os
 import pathlib
-import re
-import subprocess
 import sys
 import tempfile
 import time
 
 import numpy as np
+from safetensors.numpy import load_file, save_file
 
 import make_model
+from run import last_json, limit_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
@@ -40,22 +39,15 @@ def write_checkpoints(folder, shape, count):
     directories = [folder / f"step{i + 1}" for i in range(count)]
     make_model.write(directories[0], config, shapes)
     name = next(name for name in shapes if name.endswith("embed_tokens.weight") or name.endswith("embed_in.weight"))
+    tensors = load_file(directories[0] / "model.safetensors")
     for i, directory in enumerate(directories[1:], 1):
         directory.mkdir()
         for path in directories[0].iterdir():
             if path.name != "model.safetensors":
                 (directory / path.name).symlink_to(path)
-        rewrite(directories[0] / "model.safetensors", directory / "model.safetensors", name,
-                np.random.default_rng(i).standard_normal(shapes[name], np.float32) * np.float32(0.02))
+        tensors[name] = np.random.default_rng(i).standard_normal(shapes[name], np.float32) * np.float32(0.02)
+        save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     return directories, config["vocab_size"]
-
-
-def rewrite(source, target, name, values):
-    from safetensors.numpy import load_file, save_file
-
-    tensors = load_file(source)
-    tensors[name] = values
-    save_file(tensors, target, metadata={"format": "pt"})
 
 
 def write_tokens(path, vocabulary, sequences, length, seed):
@@ -100,19 +92,9 @@ def ours(options, folder, directories, data):
 
 def theirs(options, directories, data):
     """Seconds of one checkpoint and recipe."""
-    done = subprocess.run([options.peers, HERE / "peer_throughput.py", data["calibration"], data["evaluation"],
-                           str(options.length), str(GROUPS[0]), ",".join(map(str, WIDTHS[:options.peer_recipes])),
-                           *directories[:options.peer_checkpoints]], capture_output=True, text=True)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not lines:
-        sys.exit(f"GPTQModel failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return json.loads(lines[-1])["seconds"]
-
-
-def limit_of(options):
-    done = subprocess.run([ROOT / options.build / "release" / "tests" / "bench" / "bench_backend", "limit"],
-                          capture_output=True, text=True, check=True)
-    return float(re.search(r"limits: ([\d.]+) GFLOP/s", done.stdout).group(1))
+    return last_json([options.peers, HERE / "peer_throughput.py", data["calibration"], data["evaluation"],
+                      options.length, GROUPS[0], ",".join(map(str, WIDTHS[:options.peer_recipes])),
+                      *directories[:options.peer_checkpoints]])["seconds"]
 
 
 def main():
@@ -137,7 +119,8 @@ def main():
         counts = {"calibration": options.calibration, "evaluation": options.evaluation}
         data = {name: write_tokens(folder / f"{name}.u32", vocabulary, count, options.length, seed)
                 for seed, (name, count) in enumerate(counts.items())}
-        found, limit = ours(options, folder, directories, data), limit_of(options)
+        found = ours(options, folder, directories, data)
+        limit = limit_of(ROOT / options.build / "release" / "tests" / "bench")
         runs = options.checkpoints * options.recipes
         print(f"{options.shape}: {options.checkpoints} checkpoints registered in {found['register']:.1f} s; {runs} runs"
               f" of {options.recipes} recipes in {found['sweep']:.1f} s, {found['sweep'] / runs:.3f} s a run; one alone"

@@ -67,25 +67,26 @@ static void multiply_part(const struct bf16_unit *unit, const struct part *part,
     }
 }
 
-static void multiply_block(const struct bf16_unit *unit, const struct part *parts, int count)
+static void multiply_block(const struct bf16_unit *unit, const struct part *parts, int64_t count)
 {
     char left[STRETCHES][STRIPS * STRIP_BYTES] __attribute__((aligned(64)));
-    for (int i = 0; i < count; i++) pack_left(&parts[i], left[i]);
+    for (int64_t i = 0; i < count; i++) pack_left(&parts[i], left[i]);
     for (int64_t column = 0; column < parts->args->c.columns; column += BF16_STRIP)
-        for (int i = 0; i < count; i++) multiply_part(unit, &parts[i], left[i], column);
+        for (int64_t i = 0; i < count; i++) multiply_part(unit, &parts[i], left[i], column);
 }
 
 void bf16_multiply(const struct bf16_unit *unit, const struct gemm_args *args)
 {
     const int64_t depth = args->transpose_a ? args->a.rows : args->a.columns;
-    const int together =
-        args->c.columns >= depth ? STRETCHES : 1; /* otherwise the output is small beside the factors */
+    const int64_t stretches = larger(1, ceil_divide(depth, STRETCH));
+    /* a narrow output is small beside the factors: it stays in the cache by itself */
+    const int64_t together = args->c.columns >= depth ? STRETCHES : 1;
     unit->begin();
     for (int64_t row = 0; row < args->c.rows; row += ROWS)
-        for (int64_t k = 0; k < depth || k == 0;) {
+        for (int64_t first = 0; first < stretches; first += together) {
             struct part parts[STRETCHES];
-            int count = 0;
-            for (; count < together && (k < depth || k == 0); k += STRETCH) parts[count++] = part_of(args, row, k);
+            const int64_t count = smaller(together, stretches - first);
+            for (int64_t i = 0; i < count; i++) parts[i] = part_of(args, row, (first + i) * STRETCH);
             multiply_block(unit, parts, count);
         }
     unit->end();

@@ -28,6 +28,20 @@ static const struct attention_shape attention_shapes[] = {
 
 enum { ATTENTION_SHAPES = sizeof attention_shapes / sizeof attention_shapes[0] };
 
+/* The arguments of a shape but for its matrices. Fills the batch, which they point to. */
+static inline struct attention_args attention_start(const struct attention_shape *s, struct test_batch *batch)
+{
+    int64_t sequences = 0;
+    while (sequences < 8 && s->lengths[sequences] > 0) sequences++;
+    test_batch_fill(batch, s->lengths, sequences, 10);
+    return (struct attention_args){.batch = &batch->batch,
+                                   .heads = s->heads,
+                                   .kv_heads = s->kv_heads,
+                                   .head_dim = s->head_dim,
+                                   .window = s->window,
+                                   .scale = s->scale};
+}
+
 static inline void attention_inputs(struct world *world, const struct attention_shape *s, int64_t tokens,
                                     struct attention_args *args)
 {
@@ -70,16 +84,8 @@ static inline void attention_passes(struct world *world, const struct attention_
 {
     static const double values = 5; /* the largest of a few thousand normal numbers */
     struct test_batch *batch = calloc(1, sizeof *batch);
-    int64_t sequences = 0;
-    while (s->lengths[sequences] > 0) sequences++;
-    test_batch_fill(batch, s->lengths, sequences, 10);
+    struct attention_args args = attention_start(s, batch);
     const int64_t tokens = batch->batch.tokens, d = s->head_dim;
-    struct attention_args args = {.batch = &batch->batch,
-                                  .heads = s->heads,
-                                  .kv_heads = s->kv_heads,
-                                  .head_dim = d,
-                                  .window = s->window,
-                                  .scale = s->scale};
     attention_inputs(world, s, tokens, &args);
     if (rounds) attention_round(world, s, &args);
     args.out = (struct head_view){world_zeros(world, tokens, s->heads * d, 0), 0, d};

@@ -16,8 +16,7 @@ static void run_forward_alone(struct world *world, const void *context)
 {
     const struct attention_shape *s = context;
     struct test_batch batch;
-    test_batch_fill(&batch, s->lengths, 1, 10);
-    struct attention_args args = {.batch = &batch.batch, .heads = 2, .kv_heads = 2, .head_dim = 8, .scale = 0.35};
+    struct attention_args args = attention_start(s, &batch);
     attention_inputs(world, s, batch.batch.tokens, &args);
     args.out = (struct head_view){world_zeros(world, batch.batch.tokens, 16, 0), 0, 8};
     world->backend->ops->attention_forward(world->backend, &args);
@@ -37,14 +36,8 @@ static void run_segments(struct world *world, const void *context)
     const int64_t parents[] = {branch_of_fork(0), BRANCH_ROOT, 1, 1, 3}, pasts[] = {33, 0, 40, 40, 45};
     const struct branches branches = {.parents = parents, .pasts = pasts};
     struct test_batch batch;
-    test_batch_fill(&batch, s->lengths, 5, 10);
+    struct attention_args args = attention_start(s, &batch);
     batch.batch.branches = &branches;
-    struct attention_args args = {.batch = &batch.batch,
-                                  .heads = s->heads,
-                                  .kv_heads = s->kv_heads,
-                                  .head_dim = s->head_dim,
-                                  .window = s->window,
-                                  .scale = s->scale};
     const int64_t tokens = batch.batch.tokens, d = s->head_dim;
     attention_inputs(world, s, tokens, &args);
     args.past_k = (struct head_view){world_random(world, 33, 2 * s->kv_heads * d, 0, 1), 0, d};

@@ -231,17 +231,9 @@ static void run_gradients(struct world *world, const void *context)
     const struct attention_case *c = context;
     const struct attention_shape *s = c->shape;
     const struct backend_ops *ops = world->backend->ops;
-    int64_t sequences = 0;
-    while (sequences < 8 && s->lengths[sequences] > 0) sequences++;
     struct test_batch batch;
-    test_batch_fill(&batch, s->lengths, sequences, 10);
+    struct attention_args args = attention_start(s, &batch);
     const int64_t tokens = batch.batch.tokens, columns = s->heads * s->head_dim;
-    struct attention_args args = {.batch = &batch.batch,
-                                  .heads = s->heads,
-                                  .kv_heads = s->kv_heads,
-                                  .head_dim = s->head_dim,
-                                  .window = s->window,
-                                  .scale = s->scale};
     attention_inputs(world, s, tokens, &args);
     const struct matrix inputs[] = {args.q.matrix, args.k.matrix, args.v.matrix};
     for (int i = 0; c->rounded && i < (s->fused ? 1 : 3); i++) round_all(world, inputs[i]);
