@@ -176,7 +176,10 @@ def test_the_newest_of_hundreds_of_watches_is_looked_at(watching, name):
         scan(watching, name, top, watch=True)
         models.write_llama(top / "step1", seed=1)
         until("its checkpoint", lambda: "step1" in registered(watching, name))
-        until("a state", lambda: (state(watching, name) or {}).get("mode") == "poll")
+        # which: the kernel bounds notices as well, for all of a user's processes, and others may just have ended
+        assert until("a state", lambda: (state(watching, name) or {}).get("mode")) in ("poll", "inotify")
+        assert len(watching.sql("select id from trajectories where watch is not null"
+                                " and watch_state ->> 'mode' = 'inotify'")) <= 256
     finally:
         watching.sql(f"update trajectories set watch = null where watch = '{many}'")
 
