@@ -1,6 +1,6 @@
 /* cluster_lock.h: the lock on the cluster. flock excludes other processes of the same kernel, also in other containers.
  * The text in the file (host, boot id, pid, nonce) excludes other hosts on a shared volume without a working flock. A
- * clean stop empties the file. */
+ * clean stop empties the file. The lock of a process of this machine that has ended is waited for, some seconds. */
 #ifndef POSTGRES_CLUSTER_LOCK_H
 #define POSTGRES_CLUSTER_LOCK_H
 

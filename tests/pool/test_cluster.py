@@ -1,5 +1,6 @@
 """The embedded cluster: what a crash leaves, who may have it, what it refuses."""
 
+import fcntl
 import os
 import pathlib
 import signal
@@ -102,6 +103,30 @@ def test_a_second_one_is_refused_by_name(pool):
     assert second.handle.wait(10) == 1
     assert f"process {first.pid} " in second.said()
     assert answers(pool)
+
+
+def test_what_a_dead_one_started_may_have_the_lock_for_a_moment(pool):
+    first = pool.cluster()
+    first.kill()
+    first.handle.wait()
+    with open(pool.directory / "pg/lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = pool.start("cluster", pool.directory)
+        time.sleep(0.5)
+        assert second.handle.poll() is None
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        pool.conninfo = second.ready().conninfo
+    assert answers(pool)
+
+
+def test_who_keeps_the_lock_of_a_dead_one_is_not_waited_for_without_end(pool):
+    first = pool.cluster()
+    first.kill()
+    first.handle.wait()
+    with open(pool.directory / "pg/lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = pool.start("cluster", pool.directory)
+        assert second.handle.wait(60) == 1 and f"process {first.pid} " in second.said()
 
 
 def test_the_lock_of_another_host_is_respected(pool):
