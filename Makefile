@@ -531,11 +531,12 @@ run-check-all:
 	        http/test_object_artifacts.py http/test_object_roles.py slurm/test_slurm.py cluster/test_sweep.py)) \
 	    $(ASAN_UNIT) $(TSAN_CHECKED) $(LONG_UNIT) $(EMULATED_ALL)
 
-mutants: deps ## Break the source in each way of a table and see that the tests notice (long; ARGUMENTS: see \
-    tests/mutants/run.py)
+mutants: deps ## Break the source in each way of a table and see that the tests notice: what changed since the \
+    verdicts that are kept (ARGUMENTS=, all, takes hours; see tests/mutants/run.py)
 	$(AGAIN) run-mutants
 
 .PHONY: mutants run-mutants golden
+run-mutants: ARGUMENTS ?= --results tests/mutants/verdicts.jsonl
 run-mutants: all static unit-binaries pool-tools echo-server emulated-plugin
 	@$(PYTHON) tests/mutants/run.py $(ARGUMENTS)
 

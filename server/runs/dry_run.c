@@ -47,24 +47,27 @@ static enum status seconds_find(const struct dry_run_place *place, const struct 
                                 struct error *error)
 {
     const char *kind = run->kind->name;
-    const double work = plan_work(&f->plan);
+    const char *precision = json_string_value(json_object_get(run->request.params, "precision"));
+    const struct run_like like = {kind, place->device, precision, plan_work(&f->plan)};
+    const char *in = precision != NULL ? " in " : "";
     double rate = 0;
     int64_t count = 0;
     enum status status = STATUS_OK;
-    if (work > 0) status = run_rate(place->connection, kind, place->device, work, &rate, &count, error);
+    if (precision == NULL) precision = "";
+    if (like.work > 0) status = run_rate(place->connection, &like, &rate, &count, error);
     if (status != STATUS_OK) return status;
-    if (count > 0) f->seconds = work / rate;
+    if (count > 0) f->seconds = like.work / rate;
     if (count > 0)
         (void)snprintf(f->seconds_from, sizeof f->seconds_from,
-                       "%s over %.3g a second: the median of the %lld succeeded %s run%s on %s nearest in size",
-                       f->plan.flops > 0 ? "flops" : "bytes", rate, (long long)count, kind, count == 1 ? "" : "s",
-                       place->device);
+                       "%s over %.3g a second: the median of the %lld succeeded %s run%s%s%s on %s nearest in size",
+                       f->plan.flops > 0 ? "flops" : "bytes", rate, (long long)count, kind, count == 1 ? "" : "s", in,
+                       precision, place->device);
     else
         (void)snprintf(
             f->seconds_from, sizeof f->seconds_from,
-            "not known: no %s run has yet succeeded on %s by itself and whole; a member of a batch, and a run that"
+            "not known: no %s run%s%s has yet succeeded on %s by itself and whole; a member of a batch, and a run that"
             " found its baseline saved, tell no rate",
-            kind, place->device);
+            kind, in, precision, place->device);
     return STATUS_OK;
 }
 

@@ -457,8 +457,8 @@ enum status run_artifact_find(struct connection *connection, const char *id, con
     return STATUS_OK;
 }
 
-enum status run_rate(struct connection *connection, const char *kind, const char *device, double work, double *rate,
-                     int64_t *count, struct error *error)
+enum status run_rate(struct connection *connection, const struct run_like *like, double *rate, int64_t *count,
+                     struct error *error)
 {
     struct rows *rows = NULL;
     *rate = 0;
@@ -466,10 +466,13 @@ enum status run_rate(struct connection *connection, const char *kind, const char
     const enum status status = connection_query_one(
         connection,
         "select count(*), coalesce(percentile_cont(0.5) within group (order by r.usage_work / r.usage_seconds), 0) from"
-        " (select usage_work, usage_seconds from runs"
-        " where kind = $1 and device = $2 and state = 'succeeded' and usage_work > 0"
-        " and usage_seconds > 0 order by abs(ln(usage_work / $3::double precision)), finished_at desc limit 5) r",
-        VALUES(value_text(kind), value_text(device), value_double(work)), &rows, error);
+        " (select l.* from (select id, usage_work, usage_seconds, finished_at from runs"
+        " where kind = $1 and device = $2 and state = 'succeeded' and usage_work > 0 and usage_seconds > 0"
+        " order by finished_at desc limit 400) l join run_specs s on s.run = l.id"
+        " where s.params ->> 'precision' is not distinct from $4"
+        " order by abs(ln(l.usage_work / $3::double precision)), l.finished_at desc limit 5) r",
+        VALUES(value_text(like->kind), value_text(like->device), value_double(like->work), value_text(like->precision)),
+        &rows, error);
     if (status != STATUS_OK) return status;
     *count = rows_integer(rows, 0, 0);
     *rate = rows_double(rows, 0, 1);

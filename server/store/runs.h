@@ -92,10 +92,15 @@ MUST_CHECK enum status run_artifacts(struct connection *connection, const char *
 MUST_CHECK enum status run_artifact_find(struct connection *connection, const char *id, const char *name,
                                          struct run_artifact *out, struct error *error);
 
-/* The rate of earlier runs of this kind on the device, in units of work (queue_usage) a second: the median over the
- * five runs whose work was nearest to `work`. *count: the number of runs in the median; 0: there were none, and no
- * rate. */
-MUST_CHECK enum status run_rate(struct connection *connection, const char *kind, const char *device, double work,
-                                double *rate, int64_t *count, struct error *error);
+struct run_like {
+    const char *kind, *device;
+    const char *precision; /* of the parameters; NULL: the kind has none */
+    double work;           /* queue_usage */
+};
+/* The rate of earlier runs of this kind on the device in this precision, in units of work a second: the median over
+ * the five whose work was nearest, of the last few hundred. *count: the number of runs in the median; 0: there were
+ * none, and no rate. */
+MUST_CHECK enum status run_rate(struct connection *connection, const struct run_like *like, double *rate,
+                                int64_t *count, struct error *error);
 
 #endif

@@ -110,7 +110,9 @@ def test_time_comes_from_runs_that_were(service, ready):
     done = service.run("evaluate", **evaluation("dry3/step1"))
     assert done["state"] == "succeeded", done["error"]
     told = dry(service, "evaluate", evaluation())
-    assert told["seconds"] > 0 and "evaluate" in told["seconds_from"] and "cpu" in told["seconds_from"]
+    assert told["seconds"] > 0 and "evaluate run in f32 on cpu" in told["seconds_from"]
+    other = dry(service, "evaluate", {**evaluation(), "precision": "bf16"})
+    assert other["seconds"] is None and "no evaluate run in bf16" in other["seconds_from"]
 
 
 def search(windows, **more):

@@ -27,6 +27,7 @@ The whole takes many hours. In several sittings, or on several machines whose fi
     run.py --results FILE --sum        runs nothing: sums up what FILE has, and says how many rows it lacks
 
 A line of FILE is a verdict with its seconds. It counts while the row, its source and its tests are what they were.
+`make mutants` keeps verdicts.jsonl beside the tables this way, and runs what has changed since; ARGUMENTS= runs all.
 Standard library only."""
 
 import argparse
@@ -183,6 +184,12 @@ def note_result(path, row, verdict, note, seconds):
         with path.open("a") as file:
             print(json.dumps({"digest": digest(row), "name": row["name"], "verdict": verdict, "note": note,
                               "seconds": round(seconds, 1)}), file=file)
+
+
+def tidy_results(path):
+    """Leaves the last verdict of each name, in the order of names, so that a change of the file shows what is new."""
+    last = {line["name"]: line for line in map(json.loads, path.read_text().splitlines())}
+    path.write_text("".join(json.dumps(last[name]) + "\n" for name in sorted(last)))
 
 
 def check_unbroken(rows, jobs):
@@ -368,6 +375,8 @@ def main():
             label = {"caught": "caught by", "lives": lives}.get(verdict, verdict)
             print(f"{row['name']}: {' '.join(filter(None, (label, note)))} ({took:.0f} s)", flush=True)
         shutil.rmtree(COPIES, ignore_errors=True)
+        if options.results is not None:
+            tidy_results(options.results)
     good = summarise(results)
     if len(results) < len(rows):
         print(f"{len(rows) - len(results)} rows have no verdict yet")

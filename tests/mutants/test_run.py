@@ -52,6 +52,14 @@ def test_a_verdict_counts_while_its_row_is_what_it_was(kept):
     assert run.digest({**rows[0], "tests": ["engine/train/test_schedule"]}) != run.digest(rows[0])
 
 
+def test_of_each_name_the_last_verdict_stays(kept):
+    _, results, rows = kept
+    run.note_result(results, {**rows[0], "name": "area: a"}, "lives", "", 1)
+    run.tidy_results(results)
+    lines = list(map(json.loads, results.read_text().splitlines()))
+    assert [(line["name"], line["verdict"]) for line in lines] == [("area: a", "lives"), ("area: one", "caught")]
+
+
 def test_the_sum_says_what_is_missing(kept):
     table, results, rows = kept
     status, text = summed(table, results)
