@@ -149,10 +149,13 @@ static void test_events_are_read_by_pages(void **state)
     change(connection, "delete from runs where id = $1", &run);
 }
 
-static void add_timed(struct connection *connection, const char *device, double work, double seconds)
+static void add_timed(struct connection *connection, const char *device, const char *params, double work,
+                      double seconds)
 {
     struct error error;
     const struct store_id run = enqueue(connection, (struct run_new){.kind = "timed"}, STORE_CREATED);
+    OK(connection_execute(connection, "update run_specs set params = $2::text::json where run = $1",
+                          VALUES(value_text(run.text), value_text(params)), NULL, &error));
     OK(connection_execute(
         connection,
         "update runs set state = 'succeeded', finished_at = clock_timestamp(), device = $2, usage_work = $3,"
@@ -161,25 +164,30 @@ static void add_timed(struct connection *connection, const char *device, double 
         VALUES(value_text(run.text), value_text(device), value_double(work), value_double(seconds)), NULL, &error));
 }
 
-/* Rates of 1, 2, 3, 4 and 50 near the work asked about: 3; a larger run and another device do not count. */
+/* Rates of 1, 2, 3, 4 and 50 near the work asked about: 3; a larger run, another device and another precision do not
+ * count. */
 static void test_rates_are_the_median_of_the_nearest_five(void **state)
 {
     struct connection *connection = connection_of(state);
     struct error error;
+    const struct run_like plain = {"timed", "cpu", NULL, 100}, narrow = {"timed", "cpu", "bf16", 100};
     double rate;
     int64_t count;
-    OK(run_rate(connection, "timed", "cpu", 100, &rate, &count, &error));
+    OK(run_rate(connection, &plain, &rate, &count, &error));
     assert_true(count == 0 && rate <= 0);
-    add_timed(connection, "cuda:0", 100, 1);
-    add_timed(connection, "cpu", 100, 100);
-    add_timed(connection, "cpu", 100, 50);
-    OK(run_rate(connection, "timed", "cpu", 100, &rate, &count, &error));
+    add_timed(connection, "cuda:0", "{}", 100, 1);
+    add_timed(connection, "cpu", "{\"precision\": \"bf16\"}", 100, 10);
+    add_timed(connection, "cpu", "{}", 100, 100);
+    add_timed(connection, "cpu", "{}", 100, 50);
+    OK(run_rate(connection, &plain, &rate, &count, &error));
     assert_true(count == 2 && fabs(rate - 1.5) < 1e-12);
-    add_timed(connection, "cpu", 120, 40);
-    add_timed(connection, "cpu", 80, 20);
-    add_timed(connection, "cpu", 100, 2);
-    add_timed(connection, "cpu", 1e6, 1);
-    OK(run_rate(connection, "timed", "cpu", 100, &rate, &count, &error));
+    OK(run_rate(connection, &narrow, &rate, &count, &error));
+    assert_true(count == 1 && fabs(rate - 10) < 1e-12);
+    add_timed(connection, "cpu", "{}", 120, 40);
+    add_timed(connection, "cpu", "{}", 80, 20);
+    add_timed(connection, "cpu", "{}", 100, 2);
+    add_timed(connection, "cpu", "{}", 1e6, 1);
+    OK(run_rate(connection, &plain, &rate, &count, &error));
     assert_true(count == 5 && fabs(rate - 3) < 1e-12);
     OK(connection_execute(connection, "delete from runs where kind = 'timed'", NO_VALUES, NULL, &error));
 }
