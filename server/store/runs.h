@@ -50,8 +50,8 @@ struct run_artifact {
     int64_t bytes;
 };
 
-/* STORE_EXISTED: *document is an equal run that is queued, running or succeeded. STATUS_TOO_MANY: the queue is full, or
- * the requester has as many waiting runs as it may have. */
+/* STORE_EXISTED: *document is an equal run that is running or succeeded, or is queued with the same requirements.
+ * STATUS_TOO_MANY: the queue is full, or the requester has as many waiting runs as it may have. */
 MUST_CHECK enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                                   json_t **document, struct error *error);
 /* As run_insert, inside the caller's transaction (a sweep's); *id is all it returns. `quota` is that of all runs of the

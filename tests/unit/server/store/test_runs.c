@@ -63,6 +63,31 @@ static void test_equal_runs_are_one_while_one_may_succeed(void **state)
     change(connection, "delete from runs where $1::text is not null", &first);
 }
 
+/* The requirements of a run that waits may be those of no worker there is. */
+static void test_equal_runs_that_wait_are_one_if_they_require_the_same(void **state)
+{
+    struct connection *connection = connection_of(state);
+    json_t *on_cuda = json_pack("{ss}", "device", "cuda");
+    const struct run_new demanding = {.dedupe_key = "content", .named_key = "words", .requires = on_cuda},
+                         modest = {.dedupe_key = "content", .named_key = "words", .priority = 5};
+    const struct store_id first = enqueue(connection, demanding, STORE_CREATED),
+                          second = enqueue(connection, modest, STORE_CREATED),
+                          third = enqueue(connection, demanding, STORE_EXISTED),
+                          fourth = enqueue(connection, modest, STORE_EXISTED);
+    assert_string_equal(first.text, third.text);
+    assert_string_equal(second.text, fourth.text);
+    const struct store_id hasty = enqueue(
+        connection, (struct run_new){.dedupe_key = "content", .requires = on_cuda, .priority = 9}, STORE_EXISTED);
+    assert_string_equal(first.text, hasty.text);
+    assert_true(ask(connection, "select priority from runs where id = $1", &first) > 8);
+    assert_true(ask(connection, "select priority from runs where id = $1", &second) < 6);
+    succeed(connection, &second);
+    const struct store_id last = enqueue(connection, demanding, STORE_EXISTED); /* the result is what was asked for */
+    assert_string_equal(second.text, last.text);
+    json_decref(on_cuda);
+    change(connection, "delete from runs where $1::text is not null", &first);
+}
+
 static void test_cancelling_depends_on_the_state(void **state)
 {
     struct connection *connection = connection_of(state);
@@ -215,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_runs_are_one_while_one_may_succeed),
+        cmocka_unit_test(test_equal_runs_that_wait_are_one_if_they_require_the_same),
         cmocka_unit_test(test_cancelling_depends_on_the_state),
         cmocka_unit_test(test_trying_again_begins_anew),
         cmocka_unit_test(test_events_are_read_by_pages),
