@@ -68,9 +68,9 @@ static enum status checkpoint_tokenizer(struct http_context *context, const char
     if (status == STATUS_OK) {
         status =
             checkpoint_place_find(application->roots, application->data_directory, row, "/checkpoint", place, error);
-        if (status == STATUS_OK)
-            (void)tokenizer_place_find(place->path, out, size, NULL); /* when there is none, opening it fails with a
-                                                                       * reason */
+        if (status == STATUS_OK && !tokenizer_place_find(place->path, out, size, NULL))
+            status = error_set_at(error, STATUS_INVALID, "/checkpoint",
+                                  "the checkpoint has no tokenizer.json: name a file with \"tokenizer\" instead");
     } else if (status == STATUS_NOT_FOUND || status == STATUS_CONFLICT) {
         char detail[sizeof error->detail];
         (void)snprintf(detail, sizeof detail, "%s", error->detail);

@@ -65,8 +65,11 @@ static enum status visit_trajectory(struct resolver *resolver, const char *point
 {
     struct store_id id = {0};
     enum status status = trajectory_resolve(resolver->request->connection, json_string_value(value), &id, error);
-    if (status == STATUS_NOT_FOUND && resolver->kind->makes_trajectories && may_be_made(json_string_value(value)))
-        return STATUS_OK;
+    if (status == STATUS_NOT_FOUND && resolver->kind->makes_trajectories) {
+        if (may_be_made(json_string_value(value))) return STATUS_OK;
+        return error_set(error, STATUS_INVALID, "the name of a new trajectory has at most %d bytes and %s",
+                         STORE_NAME_GIVEN, form_name.wanted);
+    }
     if (status == STATUS_OK) status = run_request_uses_trajectory(resolver->request, &id, error);
     return status == STATUS_OK ? replace(resolver, pointer, value, id.text, "", error) : status;
 }

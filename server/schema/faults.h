@@ -9,7 +9,7 @@ enum { FAULTS_MAX = 32 };
 struct faults { /* start with {0} */
     struct fault {
         char pointer[160]; /* RFC 6901, into the body */
-        char detail[240];
+        char detail[480];
     } items[FAULTS_MAX]; /* later faults are only counted */
     size_t count;
 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POINTER_MAX = 160, KNOWN_MAX = 160 };
+enum { POINTER_MAX = 160, KNOWN_MAX = 400 };
 
 struct reader {
     struct faults *faults;

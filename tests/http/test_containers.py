@@ -193,6 +193,15 @@ def test_the_tokenizer_of_a_gguf_is_read_from_it(service, name):
     assert ids[0].json["ids"] == ids[1].json["ids"], (ids[0].body, ids[1].body)
 
 
+def test_a_checkpoint_without_a_tokenizer_is_told_so(service, name):
+    path = models.write_llama(service.files / name / "bare")
+    (path / "tokenizer.json").unlink()
+    service.checkpoint(path, name, "bare")
+    refused = service.post("/v1/tokenize", {"checkpoint": f"{name}/bare", "texts": ["a"]})
+    assert (refused.status, refused.pointers) == (422, ["/checkpoint"]), refused.body
+    assert "has no tokenizer.json" in refused.json["detail"]
+
+
 PUBLISHED = {"dolma2": "dbrx", "gpt-neox-20b": "olmo", "gpt2": "gpt-2", "smollm2": "smollm", "llama3": "llama-bpe",
              "tekken-v3": "tekken", "llama-sp": None, "tok512": None}
 

@@ -96,6 +96,13 @@ def test_more_checkpoints_than_can_be_made_are_refused(service, ready):
     assert told["disk"]["written_bytes"] > 10**9 and told["tokens"] >= 10**15
 
 
+def test_a_trajectory_whose_name_cannot_be_made_is_told_why(service, ready):
+    for name in ("a/b", "n" * 201):
+        refused = service.post("/v1/runs", {"kind": "train", "params": {**training(), "trajectory": name}})
+        assert (refused.status, refused.pointers) == (422, ["/params/trajectory"]), refused.body
+        assert "the name of a new trajectory" in refused.json["detail"]
+
+
 def test_a_key_is_kept_and_given_back_though_another_thread_computes(service, ready, name):
     body, key = {"kind": "evaluate", "params": evaluation(), "dry_run": True}, {"Idempotency-Key": name}
     first, again = (service.post("/v1/runs", body, key) for _ in range(2))

@@ -203,6 +203,13 @@ def test_bad_queries_are_refused(service, query):
     assert service.get("/v1/runs?" + query).status == 422
 
 
+def test_a_field_that_is_unknown_is_told_with_all_that_are_known(service):
+    for kind, last in (("sharpness", "precision"), ("train", "seed")):
+        refused = service.post("/v1/runs", {"kind": kind, "params": {"nothing": 1}})
+        said = [error["detail"] for error in refused.json["errors"] if error["pointer"] == "/params/nothing"]
+        assert refused.status == 422 and len(said) == 1 and last in said[0] and not said[0].endswith(","), refused.body
+
+
 def test_unknown_references_in_filters(service):
     assert service.get("/v1/runs?checkpoint=nothing").status == 404
     assert service.get("/v1/runs/nothing").status == 404
