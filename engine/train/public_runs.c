@@ -5,19 +5,22 @@
 
 #define BILLION INT64_C(1000000000)
 
-/* Pythia: 143,000 steps of 1024 x 2048 tokens, warm-up over 1 % of them, cosine to a tenth. */
+/* Pythia: 143,000 steps of 1024 x 2048 tokens, warm-up over 1 % of them. Its trainer let the cosine last as long as the
+ * whole run, from the end of the warm-up, and kept the rate from falling below a tenth of the peak, where it is from
+ * about step 115,000 on; github.com/EleutherAI/gpt-neox changed that after Pythia (pull request 1008). */
 #define PYTHIA_TOKENS INT64_C(2097152)
 #define PYTHIA(name, rate, count, config)                                             \
     {                                                                                 \
         "EleutherAI/" name, "step",                                                   \
             {.kind = SCHEDULE_COSINE,                                                 \
              .peak = rate,                                                            \
-             .final = 0.1,                                                            \
              .warmup = 1430 * PYTHIA_TOKENS,                                          \
-             .total = 143000 * PYTHIA_TOKENS},                                        \
+             .total = (1430 + 143000) * PYTHIA_TOKENS},                               \
             PYTHIA_TOKENS, 0, 0, 0, count,                                            \
             "Pythia (arXiv 2304.01373): github.com/EleutherAI/pythia, models/" config \
-            " (lr, min_lr, warmup, train-iters)"                                      \
+            " (lr, min_lr, warmup, train-iters); github.com/EleutherAI/gpt-neox,"     \
+            " megatron/learning_rates.py of that time (cosine)",                      \
+            0.1                                                                       \
     }
 #define PYTHIA_1B_NOTE "1B/pythia-1b.yml, whose lr is 2.5e-4 while the README's table says 3.0e-4"
 
@@ -26,13 +29,13 @@
     {                                                                                                              \
         "allenai/" name, "stage1-",                                                                                \
             {.kind = SCHEDULE_COSINE, .peak = rate, .final = 0.1, .warmup = warm, .total = tokens}, step, 0, 0, 0, \
-            count, where                                                                                           \
+            count, where, 0                                                                                        \
     }
 /* Stage 2: from where stage 1 ended, straight to 0. */
 #define OLMO2_ANNEAL(name, prefix, rate, tokens, step, count, where)                                                  \
     {                                                                                                                 \
         "allenai/" name, prefix, {.kind = SCHEDULE_LINEAR, .peak = rate, .final = 0, .total = tokens}, step, 0, 0, 0, \
-            count, where                                                                                              \
+            count, where, 0                                                                                           \
     }
 #define OLMO2_PAPER "OLMo 2 (arXiv 2501.00656): "
 #define OLMO_1B     OLMO2_PAPER "github.com/allenai/OLMo, configs/official-0425/OLMo2-1B-"
@@ -47,16 +50,16 @@
 #define STEP_2048 INT64_C(8388608)
 
 #define SMOLLM3_TOKENS INT64_C(2359296)
-#define SMOLLM3(revisions, form, rate, warm, fall, steps, config)             \
-    {                                                                         \
-        "HuggingFaceTB/SmolLM3-3B-checkpoints", revisions,                    \
-            {.kind = form,                                                    \
-             .peak = rate,                                                    \
-             .warmup = (warm)*SMOLLM3_TOKENS,                                 \
-             .decay = (fall)*SMOLLM3_TOKENS,                                  \
-             .total = (steps)*SMOLLM3_TOKENS},                                \
-            SMOLLM3_TOKENS, 0, 0, 0, INT64_C(3075098624),                     \
-            "github.com/huggingface/smollm, text/pretraining/smollm3/" config \
+#define SMOLLM3(revisions, form, rate, warm, fall, steps, config)                \
+    {                                                                            \
+        "HuggingFaceTB/SmolLM3-3B-checkpoints", revisions,                       \
+            {.kind = form,                                                       \
+             .peak = rate,                                                       \
+             .warmup = (warm)*SMOLLM3_TOKENS,                                    \
+             .decay = (fall)*SMOLLM3_TOKENS,                                     \
+             .total = (steps)*SMOLLM3_TOKENS},                                   \
+            SMOLLM3_TOKENS, 0, 0, 0, INT64_C(3075098624),                        \
+            "github.com/huggingface/smollm, text/pretraining/smollm3/" config, 0 \
     }
 
 /* The first row of a repository whose prefix matches applies. */
@@ -155,7 +158,7 @@ const struct public_run *public_runs_find(const char *repository, const char *re
     return NULL;
 }
 
-double public_runs_rate(const struct public_run *run, int64_t step)
+static double scheduled_rate(const struct public_run *run, int64_t step)
 {
     const int64_t all = step + run->head_start,
                   small = run->grown_after > 0 && all > run->grown_after ? run->grown_after : all;
@@ -165,4 +168,10 @@ double public_runs_rate(const struct public_run *run, int64_t step)
                                                (run->grown_tokens > 0 ? run->grown_tokens : 1);
     const int64_t tokens = small * run->step_tokens + (grown > space ? space + 1 : grown) * run->grown_tokens;
     return schedule_rate(&run->schedule, tokens < run->schedule.total ? tokens : run->schedule.total);
+}
+
+double public_runs_rate(const struct public_run *run, int64_t step)
+{
+    const double rate = scheduled_rate(run, step), floor = run->floor * run->schedule.peak;
+    return step > run->schedule.warmup / run->step_tokens && rate < floor ? floor : rate;
 }

@@ -15,6 +15,7 @@ struct public_run {
     int64_t head_start;                /* steps that a revision of step 0 has behind it */
     int64_t parameters;                /* about */
     const char *source;
+    double floor; /* after the warm-up the rate never falls below this share of its peak; 0: it may */
 };
 
 /* All rows; *count is set. */

@@ -28,12 +28,13 @@ json_t *public_rate_table(void)
     json_t *list = json_array();
     for (int64_t i = 0; i < count && list != NULL; i++) {
         const struct schedule *schedule = &runs[i].schedule;
-        json_t *row = json_pack(
-            "{ss ss ss sf sf sI sI sI sI sI ss}", "repository", runs[i].repository, "revisions", runs[i].prefix,
-            "schedule", schedule_names[schedule->kind], "peak", schedule->peak, "final",
-            schedule->peak * schedule->final, "warmup_tokens", (json_int_t)schedule->warmup, "decay_tokens",
-            (json_int_t)schedule->decay, "total_tokens", (json_int_t)schedule->total, "step_tokens",
-            (json_int_t)runs[i].step_tokens, "parameters", (json_int_t)runs[i].parameters, "source", runs[i].source);
+        json_t *row =
+            json_pack("{ss ss ss sf sf sf sI sI sI sI sI ss}", "repository", runs[i].repository, "revisions",
+                      runs[i].prefix, "schedule", schedule_names[schedule->kind], "peak", schedule->peak, "final",
+                      schedule->peak * schedule->final, "floor", schedule->peak * runs[i].floor, "warmup_tokens",
+                      (json_int_t)schedule->warmup, "decay_tokens", (json_int_t)schedule->decay, "total_tokens",
+                      (json_int_t)schedule->total, "step_tokens", (json_int_t)runs[i].step_tokens, "parameters",
+                      (json_int_t)runs[i].parameters, "source", runs[i].source);
         if (json_array_append_new(list, row) == 0) continue;
         json_decref(list);
         list = NULL;

@@ -20,7 +20,12 @@ static void test_rates_are_those_of_the_published_configurations(void **state)
     expect("EleutherAI/pythia-160m", "step143000", 143000, 6e-5);
     expect("EleutherAI/pythia-160m", "step1430", 1430, 6e-4);
     expect("EleutherAI/pythia-160m", "step143", 143, 6e-5);
-    expect("eleutherai/PYTHIA-12b", "step72215", 72215, 0.55 * 1.2e-4); /* half way down: the mean of both ends */
+    /* Computed with the trainer's own formula: max(peak / 2 (1 + cos(pi (step - 1430) / 143000)), peak / 10). */
+    expect("EleutherAI/pythia-160m", "step36000", 36000, 5.1756e-4);
+    expect("EleutherAI/pythia-160m", "step71000", 71000, 3.1272e-4);
+    expect("EleutherAI/pythia-160m", "step100000", 100000, 1.3192e-4);
+    expect("EleutherAI/pythia-160m", "step120000", 120000, 6e-5);
+    expect("eleutherai/PYTHIA-12b", "step72930", 72930, 0.5 * 1.2e-4); /* half of the cosine */
     expect("pythia-14m", "step143000", 143000, 1e-4);
     /* Where stage 2 begins is where stage 1 ended, as the two configurations state independently. */
     expect("allenai/OLMo-2-0425-1B", "stage1-step1907359-tokens4001B", 1907359, 7.4487e-5);
