@@ -8,8 +8,9 @@
 
 /* gptqmodel-7: the defaults of GPTQModel 7. seed-compat: those of the builds of the time of "Training dynamics impact
  * post-training quantization robustness", which visited columns by activation; damp01: with the damping of the papers.
- * autogptq: AutoGPTQ's own. awq-paper, bnb-*, quarot-w4: the published settings;
- * awq-duo: those of awq-paper with AutoAWQ's choice of scales; awq-block: judged by the block's outputs. */
+ * autogptq: what AutoGPTQ's README shows; its class would have whole rows for groups and visit columns by activation.
+ * awq-paper, bnb-*, quarot-w4: the published settings; awq-duo: those of awq-paper with AutoAWQ's choice of scales;
+ * awq-block: judged by the block's outputs. */
 const struct param_recipe recipes_table[] = {
     {"gptqmodel-7", "{\"name\": \"gptq\", \"bits\": 4, \"group_size\": 128, \"sym\": true, \"desc_act\": false,"
                     " \"act_group_aware\": true, \"damp_percent\": 0.05}"},

@@ -30,8 +30,10 @@
     "and" RUN_FITS_DEVICE_MEMORY(device_memory, RUN_REQUIRES(run, "device_memory_bytes") "::bigint") ") "
 /* clang-format on */
 
-/* Worker w was seen within the last minute. */
-#define WORKER_LIVES " w.seen_at > clock_timestamp() - interval '1 minute' "
+/* Worker w was seen within the last minute. A moment ahead is from before the database's clock was set back: a worker
+ * that lives replaces it with its next sign. */
+#define WORKER_LIVES \
+    " w.seen_at between clock_timestamp() - interval '1 minute' and clock_timestamp() + interval '1 minute' "
 /* Worker w has not put its device aside. */
 #define WORKER_TAKES         " coalesce(w.device_state ->> 'state' <> 'aside', true) "
 #define WORKER_DEVICE_MEMORY "(w.device_state ->> 'memory_bytes')::bigint"

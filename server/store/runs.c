@@ -50,8 +50,8 @@
 /* ---- inserting ---- */
 
 /* Finds an equal run by content or by ids, because the content of its inputs may have become known since (inputs.c).
- * One that waits must require the same, since it may wait for a worker that this request does not need, or not allow.
- * It takes over a larger priority. */
+ * One that waits must require the same, since it may wait for a worker that this request does not need, or not allow;
+ * one that is being cancelled will have no result. It takes over a larger priority. */
 static enum status find_equal(struct connection *connection, const struct run_new *run, bool *found,
                               struct store_id *id, struct error *error)
 {
@@ -59,7 +59,8 @@ static enum status find_equal(struct connection *connection, const struct run_ne
     const enum status status = connection_query(
         connection,
         "with equal as (select id from runs where (dedupe_key = $1 or named_key = $2)"
-        " and (state in ('running', 'succeeded') or (state = 'queued' and requires is not distinct from $3::jsonb))"
+        " and (state = 'succeeded' or (cancel_requested_at is null and (state = 'running'"
+        " or (state = 'queued' and requires is not distinct from $3::jsonb))))"
         " order by (state = 'succeeded') desc, number desc limit 1), raised as (update runs r set priority = $4"
         " from equal e where r.id = e.id and r.state = 'queued' and r.priority < $4) select id from equal",
         VALUES(value_text(run->dedupe_key), value_text(run->named_key), value_json(run->requires),
@@ -78,8 +79,8 @@ static const char *requester_of(const struct run_new *run)
     return run->requester != NULL ? run->requester : "";
 }
 
-/* Inserts the row; *made is false when an equal run appeared meanwhile. Beside a waiting one that requires something
- * else it counts as forced, which the index of equal runs leaves out. */
+/* Inserts the row; *made is false when an equal run appeared meanwhile. Beside an equal one that may not be joined
+ * (find_equal) it counts as forced, which the index of equal runs leaves out. */
 static enum status insert_row(struct connection *connection, const struct run_new *run, bool *made, struct store_id *id,
                               struct error *error)
 {
@@ -88,7 +89,8 @@ static enum status insert_row(struct connection *connection, const struct run_ne
         connection,
         "with made as (insert into runs (kind, priority, dedupe_key, forced, batch_key, named_key,"
         " requires, requester, checkpoint) values ($1, $2, $3, $4 or exists (select from runs where dedupe_key = $3"
-        " and state = 'queued' and requires is distinct from $8::jsonb), $6, $7, $8, $9, $10)"
+        " and ((state = 'running' and cancel_requested_at is not null) or (state = 'queued'"
+        " and requires is distinct from $8::jsonb))), $6, $7, $8, $9, $10)"
         " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
         " spec as (insert into run_specs (run, params) select id, $5::json from made),"
         " event as (insert into run_events (run, epoch, type, data)"

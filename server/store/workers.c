@@ -61,11 +61,11 @@ enum status worker_gone(struct connection *connection, const struct store_id *id
 
 enum status workers_prune(struct connection *connection, struct error *error)
 {
-    return connection_execute(
-        connection,
-        "delete from workers w where seen_at < clock_timestamp() - interval '1 day' and not exists"
-        " (select from runs r where r.owner = w.id and r.state = 'running')",
-        NO_VALUES, NULL, error);
+    return connection_execute(connection,
+                              "delete from workers w where seen_at not between clock_timestamp() - interval '1 day'"
+                              " and clock_timestamp() + interval '1 day' and not exists"
+                              " (select from runs r where r.owner = w.id and r.state = 'running')",
+                              NO_VALUES, NULL, error);
 }
 
 enum status worker_dead_here(struct connection *connection, json_t **document, struct error *error)

@@ -51,8 +51,9 @@ static const struct param ema_params[] = {
      .offset = offsetof(struct train_ema, decay),
      .fallback = "0.999",
      .minimum = 1e-6,
-     .maximum = 0.9999999,
-     .help = "what each update leaves of the average before it"},
+     .maximum = 0.9999,
+     .help = "what each update leaves of the average before it; the average is a float, in which longer memories would "
+             "lose digits"},
     {0},
 };
 

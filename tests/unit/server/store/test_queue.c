@@ -144,6 +144,9 @@ static void test_members_are_leased_with_the_run_that_is_held(void **state)
     change(connection, "delete from runs where id = $1", &busy);
     change(connection, "update workers set seen_at = clock_timestamp() - interval '2 minutes' where id = $1", &idle.id);
     expect_members(connection, &lease, 7, waiting, 3);
+    /* nor does one that was seen before the clock was set back by an hour */
+    change(connection, "update workers set seen_at = clock_timestamp() + interval '1 hour' where id = $1", &idle.id);
+    expect_members(connection, &lease, 7, waiting, 3);
     OK(worker_gone(connection, &idle.id, &error));
     /* a run of another kind is no member, whatever it says */
     const struct store_id foreign =
@@ -305,7 +308,12 @@ static void test_workers_without_a_sign_for_a_day_are_forgotten(void **state)
     change(connection, "delete from runs where id = $1", &held);
     OK(workers_prune(connection, &error));
     assert_int_equal(ask(connection, counted, &held), 1);
-    OK(worker_gone(connection, &(struct store_id){"seen"}, &error));
+    change(connection,
+           "update workers set seen_at = clock_timestamp() + interval '25 hours' where id = 'seen' and"
+           " $1::text is not null",
+           &held);
+    OK(workers_prune(connection, &error));
+    assert_int_equal(ask(connection, counted, &held), 0);
 }
 
 int main(void)

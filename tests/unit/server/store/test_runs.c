@@ -88,6 +88,25 @@ static void test_equal_runs_that_wait_are_one_if_they_require_the_same(void **st
     change(connection, "delete from runs where $1::text is not null", &first);
 }
 
+static void test_what_is_being_cancelled_is_not_joined(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    const struct run_new new = {.dedupe_key = "content", .named_key = "words"};
+    const struct store_id first = enqueue(connection, new, STORE_CREATED);
+    const struct lease lease = take_run(connection, &first);
+    cancel(connection, &first, "running");
+    const struct store_id second = enqueue(connection, new, STORE_CREATED),
+                          third = enqueue(connection, new, STORE_EXISTED);
+    assert_string_equal(second.text, third.text);
+    OK(queue_release(connection, &lease, &error));
+    expect_state(connection, &first, "cancelled");
+    cancel(connection, &second, "cancelled");
+    const struct store_id fourth = enqueue(connection, new, STORE_CREATED);
+    assert_true(ask(connection, "select forced::int from runs where id = $1", &fourth) < 0.5);
+    change(connection, "delete from runs where $1::text is not null", &first);
+}
+
 static void test_cancelling_depends_on_the_state(void **state)
 {
     struct connection *connection = connection_of(state);
@@ -241,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_runs_are_one_while_one_may_succeed),
         cmocka_unit_test(test_equal_runs_that_wait_are_one_if_they_require_the_same),
+        cmocka_unit_test(test_what_is_being_cancelled_is_not_joined),
         cmocka_unit_test(test_cancelling_depends_on_the_state),
         cmocka_unit_test(test_trying_again_begins_anew),
         cmocka_unit_test(test_events_are_read_by_pages),
