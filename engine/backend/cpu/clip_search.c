@@ -46,7 +46,7 @@ static void clip_group(const struct clip_job *job, int64_t row, int64_t rows, in
         for (int64_t r = 0; r < rows; r++)
             clipped_difference(args->coding, float_row(args->weight, row + r) + first,
                                float_row(args->scales, 0) + first, count, most[r] * part, scratch + r * count);
-        cpu_gemm(job->backend, &(struct gemm_args){.a = d, .b = hessian, .c = product, .alpha = 1});
+        cpu_gemm(job->backend, &(struct gemm_args){.a = d, .b = hessian, .c = product, .alpha = 1, .exact = true});
         for (int64_t r = 0; r < rows; r++) {
             const double error = cpu_dot(job->backend, matrix_rows(d, r, 1), matrix_rows(product, r, 1));
             if (!(error < least[r])) continue;

@@ -95,7 +95,8 @@ static void clip_group(struct cuda *cuda, struct clip_search_kernel_args *args, 
     for (int64_t step = 0; step < steps; step++) {
         args->part = (float)(1 - (double)step / (double)parts);
         cuda_launch(cuda, KERNEL_clip_difference, rows, args);
-        cuda_multiply(cuda, &(struct gemm_args){.a = args->difference, .b = hessian, .c = args->product, .alpha = 1});
+        cuda_multiply(cuda, &(struct gemm_args){
+                                .a = args->difference, .b = hessian, .c = args->product, .alpha = 1, .exact = true});
         cuda_launch(cuda, KERNEL_clip_judge, rows, args);
     }
     cuda_launch(cuda, KERNEL_clip_end, cuda_blocks(rows * args->weight.columns), args);

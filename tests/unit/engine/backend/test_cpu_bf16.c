@@ -210,6 +210,36 @@ static void test_exact_products_are_not_rounded(void **state)
 
 #endif
 
+/* The clamped weights of a quantizer's search, which is a choice between errors that lie close to each other. */
+static void run_clip_search(struct world *world)
+{
+    enum { ROWS = 400, COLUMNS = 96, GROUP = 24 };
+    const struct backend_ops *ops = world->backend->ops;
+    const struct coding coding = {.bits = 3, .group_size = GROUP, .rule = SCALE_RANGE};
+    const struct matrix weight = world_random(world, ROWS, COLUMNS, 0, 1), x = world_random(world, 200, COLUMNS, 0, 1),
+                        scales = world_zeros(world, 1, COLUMNS, 0), h = world_zeros(world, COLUMNS, COLUMNS, 0);
+    const struct matrix scratch = world_zeros(world, 2 * CLIP_SEARCH_ROWS * team_size(world->backend->team), GROUP, 0);
+    ops->fill(world->backend, scales, 1.25);
+    ops->gemm(world->backend, &(struct gemm_args){x, x, h, true, false, 0.01, 0, true});
+    ops->clip_search(world->backend, &(struct clip_search_args){coding, weight, scales, h, 20, 40, scratch});
+    world_record(world, "clamped", weight, 0, 0);
+}
+
+static void test_clips_are_those_of_exact_products(void **state)
+{
+    struct rivals *rivals = *state;
+    struct world plain = {.seed = 5};
+    struct error error;
+    assert_int_equal(backend_cpu_new(NULL, &plain.backend, &error), STATUS_OK);
+    rivals->many.seed = 5;
+    run_clip_search(&plain);
+    run_clip_search(&rivals->many);
+    same_outputs(&plain, &rivals->many);
+    world_clear(&plain);
+    world_clear(&rivals->many);
+    backend_free(plain.backend);
+}
+
 static void run_attention(struct world *world, const void *context)
 {
     attention_passes(world, context, true);
@@ -285,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_exact_products_are_not_rounded),
         cmocka_unit_test(test_what_the_cpu_does_not_make_is_refused),
 #endif
+        cmocka_unit_test(test_clips_are_those_of_exact_products),
         cmocka_unit_test(test_attention_agrees),
         cmocka_unit_test(test_attention_reads_what_it_multiplies_rounded),
     };
