@@ -22,9 +22,8 @@ static const struct attention_shape {
 };
 
 static const struct attention_shape narrow_shapes[] = {
-    {{70, 1, 33}, 2, 1, 16, 40, false},
-    {{130}, 3, 3, 24, 0, true},
-    {{65, 3}, 2, 1, 72, 0, false},
+    {{70, 1, 33}, 2, 1, 16, 40, false}, {{130}, 3, 3, 24, 0, true}, {{65, 3}, 2, 1, 72, 0, false},
+    {{40, 9}, 2, 1, 5, 0, false},       {{33}, 3, 3, 6, 0, true},
 };
 
 static const double VALUES = 5;

@@ -7,7 +7,9 @@
  * The numbers depend on shapes alone. Gradients of keys and values are added block after block and, in a block, reader
  * after reader of a key's head. No two products of a call write to one place, so the cut into calls does not matter.
  * On a device that was opened for products in bf16, what products read is rounded once: the views in scratch, the
- * weights by the kernel that computes them. */
+ * weights by the kernel that computes them. A pass that writes to views which begin at other places than multiples of
+ * 16 bytes (heads whose columns are no multiple of 4) is computed in float instead: cuBLAS wants all addresses of a
+ * batch of bf16 so aligned. */
 #include "backend/cuda/cuda.h"
 #include "base/integer.h"
 
@@ -135,7 +137,7 @@ static void multiply(struct cuda *cuda, const struct attention_block_args *block
 {
     const int64_t rows = block->rows, keys = block->keys, columns = block->head_dim;
     const struct operand q = operand_of(block, product->queries, first), k = operand_of(block, product->keys, first);
-    const bool narrow = cuda->device->narrow, written = product->kind == PRODUCT_SCORES;
+    const bool narrow = block->rounded[WEIGHTS_P] != NULL, written = product->kind == PRODUCT_SCORES;
     const int weights = ATTENTION_VIEWS + (int)product->weights + (narrow && !written ? ATTENTION_WEIGHTS : 0);
     const struct operand w = operand_of(block, weights, first);
     struct device_gemm_batched call;
@@ -149,7 +151,8 @@ static void multiply(struct cuda *cuda, const struct attention_block_args *block
     call.each.beta = product->add ? 1 : 0;
     call.each.bf16 = narrow;
     call.count = count;
-    call.aligned = !narrow && aligned(block->views[product->queries]) && aligned(block->views[product->keys]);
+    call.aligned = narrow || (!cuda->device->narrow && aligned(block->views[product->queries]) &&
+                              aligned(block->views[product->keys]));
     cuda_product_done(cuda, &call.each, count, cuda->device->gemm_batched(cuda->device, &call));
 }
 
@@ -194,10 +197,21 @@ static int64_t stride_of(int64_t keys)
     return (keys + LANES - 1) / LANES * LANES;
 }
 
-/* Bytes of one pair's weights. */
-static int64_t pair_bytes(const struct cuda *cuda, const struct attention_pass *pass, int64_t rows, int64_t keys)
+/* Whether the pass's products have factors in bf16. */
+static bool is_narrow(const struct cuda *cuda, const struct attention_pass *pass,
+                      const struct attention_block_args *block)
 {
-    const size_t bytes = sizeof(float) + (cuda->device->narrow ? sizeof(uint16_t) : 0);
+    bool all = cuda->device->narrow;
+    for (const struct product *p = pass->mixes; p->kind != PRODUCT_NONE; p++) all &= aligned(block->views[p->queries]);
+    for (const struct product *p = pass->spreads; p->kind != PRODUCT_NONE; p++) all &= aligned(block->views[p->keys]);
+    return all;
+}
+
+/* Bytes of one pair's weights. */
+static int64_t pair_bytes(const struct cuda *cuda, const struct attention_pass *pass,
+                          const struct attention_block_args *block, int64_t rows, int64_t keys)
+{
+    const size_t bytes = sizeof(float) + (is_narrow(cuda, pass, block) ? sizeof(uint16_t) : 0);
     return weights_of(pass) * rows * stride_of(keys) * (int64_t)bytes;
 }
 
@@ -216,7 +230,7 @@ static bool take_scratch(struct cuda *cuda, const struct attention_pass *pass, c
     const int64_t all = batch->sequences * block->heads, pairs = smaller(all, ATTENTION_PAIRS);
     const int64_t keys =
         block->window > 0 ? smaller(batch->longest, block->window + ATTENTION_ROWS - 1) : batch->longest;
-    const int64_t largest = pair_bytes(cuda, pass, smaller(batch->longest, ATTENTION_ROWS), keys);
+    const int64_t largest = pair_bytes(cuda, pass, block, smaller(batch->longest, ATTENTION_ROWS), keys);
     const int64_t bytes = smaller(pairs * largest, larger(call_bytes(cuda, block), largest));
     block->pitch = (pairs + LANES) / LANES * LANES;
     const size_t pointers = (size_t)(2 * ADDRESSES * block->pitch) * sizeof(float *);
@@ -236,10 +250,11 @@ static void place_weights(const struct cuda *cuda, const struct attention_pass *
                                             [WEIGHTS_DS] = pass->backward,
                                             [WEIGHTS_DS_T] = pass->tangent && pass->backward};
     uint16_t *rounded = (uint16_t *)(void *)(weights + weights_of(pass) * elements);
+    const bool narrow = is_narrow(cuda, pass, block);
     for (int i = 0, at = 0; i < ATTENTION_WEIGHTS; i++) {
         if (!wanted[i]) continue;
         block->weights[i] = weights + at * elements;
-        if (cuda->device->narrow) block->rounded[i] = rounded + at * elements;
+        if (narrow) block->rounded[i] = rounded + at * elements;
         at++;
     }
 }
@@ -248,7 +263,7 @@ static void place_weights(const struct cuda *cuda, const struct attention_pass *
 static void run_block(struct cuda *cuda, const struct attention_pass *pass, struct attention_block_args *block,
                       float *weights)
 {
-    const int64_t all = block->sequences * block->heads, each = pair_bytes(cuda, pass, block->rows, block->keys);
+    const int64_t all = block->sequences * block->heads, each = pair_bytes(cuda, pass, block, block->rows, block->keys);
     const int64_t step = smaller(larger(call_bytes(cuda, block) / each, 1), ATTENTION_PAIRS);
     block->stride = stride_of(block->keys);
     for (block->first = 0; block->first < all; block->first += step) {
@@ -329,7 +344,7 @@ static void place_factors(struct cuda *cuda, const struct attention_pass *pass, 
 {
     struct head_view *narrow[ATTENTION_VIEWS];
     int64_t heads[ATTENTION_VIEWS];
-    const unsigned read = cuda->device->narrow ? views_read(pass) : 0;
+    const unsigned read = is_narrow(cuda, pass, block) ? views_read(pass) : 0;
     int count = 0;
     for (int which = 0; which < ATTENTION_VIEWS; which++) {
         block->factors[which] = block->views[which];

@@ -25,7 +25,7 @@ struct device_gemm {
 
 /* `count` products with the shapes of `each`; its a, b and c are not read. Their addresses are in arrays of pointers on
  * the device, which begin at multiples of 16 bytes. No two c overlap. aligned: all addresses in the arrays are
- * multiples of 16 bytes too. */
+ * multiples of 16 bytes too, as they must be with bf16. */
 struct device_gemm_batched {
     struct device_gemm each;
     float *const *a, *const *b, *const *c;

@@ -245,7 +245,8 @@ int gpu_blas_gemm(const struct gpu_blas *blas, const struct device_gemm *g)
 }
 
 /* cuBLAS checks alignment for single products, not for pointer arrays. So a batch may round its factors for the tensor
- * cores only if all addresses are multiples of 16 bytes; otherwise it is computed in float. */
+ * cores only if all addresses are multiples of 16 bytes; otherwise it is computed in float. Factors that are bf16
+ * numbers already need such addresses, too: the caller sees to that (attention_products.c). */
 int gpu_blas_gemm_batched(const struct gpu_blas *blas, const struct device_gemm_batched *args)
 {
     const struct device_gemm *g = &args->each;

@@ -350,7 +350,7 @@ static bool misaligned(const void *a, const void *b, const void *c)
 }
 
 /* What cuBLAS leaves to its caller is looked for: two products that write one place, and addresses that are not as
- * promised. */
+ * promised, or not as factors in bf16 want them. As in the plugin, floats are rounded only at such addresses. */
 static void emulated_do_gemm_batched(void *context, const void *payload)
 {
     const struct device_gemm_batched *args = payload;
@@ -364,7 +364,8 @@ static void emulated_do_gemm_batched(void *context, const void *payload)
         each.a = args->a[at], each.b = args->b[at], each.c = args->c[at];
         for (int64_t other = 0; other < at; other++)
             if (args->c[other] == each.c) emulated->failed = 2;
-        if (args->aligned && misaligned(each.a, each.b, each.c)) emulated->failed = 2;
+        each.exact = !args->aligned;
+        if ((args->aligned || each.bf16) && misaligned(each.a, each.b, each.c)) emulated->failed = 2;
         multiply(emulated, &each);
     }
     emulated_done(device);

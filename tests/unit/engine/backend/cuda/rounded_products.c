@@ -287,23 +287,23 @@ static void test_plans_leave_room_for_rounded_factors(void **state)
     backend_free(rounds);
 }
 
-enum { TOKENS = 370, HEADS = 6, KEY_HEADS = 3, WIDTH = 5 };
+enum { TOKENS = 370, HEADS = 6, KEY_HEADS = 3, WIDEST = 12 };
 
-/* The outputs of all four passes of attention on a device. */
-static void attention_on(struct backend *backend, int64_t window, float *out)
+/* The outputs of all four passes of attention on a device, in heads of `width` columns. */
+static void attention_on(struct backend *backend, int64_t width, int64_t window, float *out)
 {
     static const int64_t starts[] = {0, 70, TOKENS - 1, TOKENS};
     struct batch batch = {.tokens = TOKENS, .sequences = 3, .longest = TOKENS - 71, .starts = starts};
     struct attention_args args = {
-        .batch = &batch, .heads = HEADS, .kv_heads = KEY_HEADS, .head_dim = WIDTH, .window = window, .scale = 0.4};
+        .batch = &batch, .heads = HEADS, .kv_heads = KEY_HEADS, .head_dim = width, .window = window, .scale = 0.4};
     struct head_view *const inputs[] = {&args.q,   &args.k,   &args.v,    &args.q_t,
                                         &args.k_t, &args.v_t, &args.dout, &args.dout_t};
     struct head_view *const outputs[] = {&args.out, &args.out_t, &args.dq,   &args.dk,
                                          &args.dv,  &args.dq_t,  &args.dk_t, &args.dv_t};
-    const int64_t wide = HEADS * WIDTH;
+    const int64_t wide = HEADS * width;
     for (int i = 0; i < 8; i++) {
-        *inputs[i] = (struct head_view){random_on(backend, TOKENS, wide, 10 + (uint64_t)i, false), 0, WIDTH};
-        *outputs[i] = (struct head_view){random_on(backend, TOKENS, wide, 20 + (uint64_t)i, false), 0, WIDTH};
+        *inputs[i] = (struct head_view){random_on(backend, TOKENS, wide, 10 + (uint64_t)i, false), 0, width};
+        *outputs[i] = (struct head_view){random_on(backend, TOKENS, wide, 20 + (uint64_t)i, false), 0, width};
         backend->ops->fill(backend, outputs[i]->matrix, 0);
     }
     args.log_sum = random_on(backend, TOKENS, HEADS, 30, false);
@@ -327,12 +327,12 @@ static void attention_on(struct backend *backend, int64_t window, float *out)
 static void test_rounded_factors_change_every_pass_of_attention_a_little(void **state)
 {
     (void)state;
-    enum { NUMBERS = TOKENS * HEADS * WIDTH };
+    enum { NUMBERS = TOKENS * HEADS * WIDEST };
     float *a = calloc((size_t)8 * NUMBERS, sizeof *a), *b = calloc((size_t)8 * NUMBERS, sizeof *b);
     for (int64_t window = 0; window <= 40; window += 40) {
         struct backend *exact = open_device(NULL, false), *rounds = open_device(NULL, true);
-        attention_on(exact, window, a);
-        attention_on(rounds, window, b);
+        attention_on(exact, WIDEST, window, a);
+        attention_on(rounds, WIDEST, window, b);
         for (int64_t i = 0; i < 8; i++) {
             double change = 0, size = 0;
             for (int64_t k = i * NUMBERS; k < (i + 1) * NUMBERS; k++) {
@@ -346,6 +346,24 @@ static void test_rounded_factors_change_every_pass_of_attention_a_little(void **
     }
     free(a);
     free(b);
+}
+
+/* Outputs of such heads begin at addresses that the library does not take for factors in bf16. */
+static void test_heads_at_odd_addresses_are_computed_in_float(void **state)
+{
+    (void)state;
+    float *a = calloc((size_t)16 * TOKENS * HEADS * WIDEST, sizeof *a), *b = a + 8 * TOKENS * HEADS * WIDEST;
+    for (int64_t width = 5; width <= 6; width++) {
+        struct backend *exact = open_device(NULL, false), *rounds = open_device(NULL, true);
+        struct error error;
+        attention_on(exact, width, 40, a);
+        attention_on(rounds, width, 40, b);
+        if (rounds->ops->sync(rounds, &error) != STATUS_OK) fail_msg("%s", error.detail);
+        assert_memory_equal(a, b, (size_t)(8 * TOKENS * HEADS * width) * sizeof *a);
+        backend_free(exact);
+        backend_free(rounds);
+    }
+    free(a);
 }
 
 static struct quantize_result quantize_on(const struct fixture *f, struct backend *backend)
@@ -396,6 +414,7 @@ int main(void)
         cmocka_unit_test(test_a_norm_and_an_activation_round_for_the_next_product),
         cmocka_unit_test(test_a_factor_is_rounded_again_after_an_exact_product),
         cmocka_unit_test(test_rounded_factors_change_every_pass_of_attention_a_little),
+        cmocka_unit_test(test_heads_at_odd_addresses_are_computed_in_float),
         cmocka_unit_test(test_factors_do_not_depend_on_how_products_are_rounded),
         cmocka_unit_test(test_rounded_products_change_losses_and_errors_a_little),
     };
