@@ -185,8 +185,10 @@ void *cuda_scratch(struct cuda *cuda, size_t bytes)
     return scratch_of(cuda, &cuda->scratch, bytes, "scratch");
 }
 
+/* A factor that was kept goes with the memory, whose address the larger one may get. */
 void *cuda_narrow_scratch(struct cuda *cuda, size_t bytes)
 {
+    if (bytes > cuda->narrow.bytes) cuda->narrowed.data = NULL;
     return scratch_of(cuda, &cuda->narrow, bytes, "rounded factors");
 }
 

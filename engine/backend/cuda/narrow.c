@@ -154,11 +154,15 @@ static bool same(struct matrix a, struct matrix b)
 
 /* The tile of `a` at the beginning of the scratch. Products that follow each other directly often have the same one:
  * queries, keys and values of the same rows. It is kept as long as nothing else is asked of the backend
- * (cuda_enter). The product that kept it did not change it: an output aliases no factor (struct gemm_args). */
+ * (cuda_enter). The product that kept it did not change it: an output aliases no factor (struct gemm_args). A product
+ * that finds its `a` in the copy of the parameters writes the tile of its `b` over the one that was kept. */
 static struct matrix tile_a(struct cuda *cuda, struct matrix a, uint16_t *memory)
 {
     struct matrix copy;
-    if (find_copy(cuda, a, &copy)) return copy;
+    if (find_copy(cuda, a, &copy)) {
+        cuda->narrowed.data = NULL;
+        return copy;
+    }
     const bool there = same(cuda->narrowed, a) && cuda->narrowed_at == memory;
     cuda->narrowed = a;
     cuda->narrowed_at = memory;

@@ -142,6 +142,48 @@ static void test_products_find_what_lies_in_the_copy(void **state)
     backend_free(backend);
 }
 
+/* A product whose first factor lies in the copy rounds its second one over what an earlier product kept; memory that
+ * grows keeps nothing. */
+static void test_what_was_kept_is_not_read_after_it_was_overwritten(void **state)
+{
+    struct backend *backend = open_device(true);
+    struct cuda *cuda = cuda_of(backend);
+    struct matrix weights, x, y, c;
+    struct error error;
+    void *copy = NULL;
+    float values[NUMBERS], wanted[64], found[64];
+    (void)state;
+    for (int i = 0; i < NUMBERS; i++) values[i] = (float)(random_uniform(8, 0, (uint64_t)i) - 0.5);
+    ok(matrix_new(backend, 8, 8, "weights", &weights, &error), &error);
+    ok(matrix_new(backend, 32, 8, "a factor", &x, &error), &error);
+    ok(matrix_new(backend, 8, 8, "a factor", &y, &error), &error);
+    ok(matrix_new(backend, 32, 8, "a product", &c, &error), &error);
+    ok(backend->ops->allocate(backend, 32, "a copy", &copy, &error), &error);
+    backend->ops->upload(backend, weights, values, DTYPE_F32);
+    backend->ops->upload(backend, x, values + 100, DTYPE_F32);
+    backend->ops->upload(backend, y, values + 500, DTYPE_F32);
+    const struct gemm_args first = {.a = x, .b = y, .c = c, .transpose_b = true, .alpha = 1};
+    const struct gemm_args second = {.a = weights, .b = y, .c = matrix_rows(c, 0, 8), .transpose_b = true, .alpha = 1};
+    const struct matrix last = matrix_rows(c, 8, 8);
+    backend->ops->gemm(backend, &first);
+    backend->ops->download(backend, last, wanted, DTYPE_F32);
+    backend->ops->rounding->begin(backend, weights.data, 64, copy);
+    backend->ops->gemm(backend, &first);
+    backend->ops->gemm(backend, &second);
+    backend->ops->gemm(backend, &first);
+    backend->ops->download(backend, last, found, DTYPE_F32);
+    assert_memory_equal(found, wanted, sizeof found);
+    backend->ops->rounding->end(backend);
+    backend->ops->gemm(backend, &first);
+    assert_true(cuda->narrowed.data == x.data);
+    assert_non_null(cuda_narrow_scratch(cuda, cuda->narrow.bytes + 1));
+    assert_null(cuda->narrowed.data);
+    backend->ops->release(backend, copy);
+    struct matrix *const all[] = {&weights, &x, &y, &c};
+    for (int i = 0; i < 4; i++) matrix_release(backend, all[i]);
+    backend_free(backend);
+}
+
 /* A trainer on a device with so much memory for its plan: whether it rounds, and its loss after two steps. */
 static double trained(const struct fixture *f, const struct parameters_layout *layout, bool rounds, int64_t limit,
                       struct run_plan *plan, bool *copies)
@@ -202,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_copy_changes_no_bits_and_is_never_stale),
         cmocka_unit_test(test_products_find_what_lies_in_the_copy),
+        cmocka_unit_test(test_what_was_kept_is_not_read_after_it_was_overwritten),
         cmocka_unit_test(test_a_trainer_has_a_copy_where_there_is_room),
     };
     return cmocka_run_group_tests_name("rounded weights", tests, NULL, NULL);
