@@ -10,8 +10,8 @@
  * be there before the device is done with the one before. */
 enum { READERS = 8 };
 
-/* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1,
- * because the caller is then done with layer i - 2. `filled` and `wanted` count layers and never fall.
+/* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1 and
+ * that is read, because the caller is then done with layer i - 2. `filled` and `wanted` count layers and never fall.
  *
  * A device gets tensors of bf16 and f16 as they are stored: half the bytes for the readers and for the bus. Their
  * floats are made when the block is lent, in memory that all blocks share, because one block is in use at a time. So a
@@ -265,16 +265,25 @@ static struct block *lend(struct loader *loader, int64_t which)
     return block;
 }
 
+/* Lets the thread read the layer after the one that is lent next; its copies begin after all work so far: that on the
+ * block that they overwrite, and its widening. The layer that is lent next has been read by now. If it were not, its
+ * copies that come after `follow` would wait for the work on the layer before, where they need only that on the layer
+ * before that, and the thread would wait with them: it would not read while the device computes. */
+static void allow_next(struct loader *loader)
+{
+    if (lanes_of(loader) != NULL) lanes_of(loader)->follow(loader->backend, LANE_WEIGHTS);
+    pthread_mutex_lock(&loader->mutex);
+    loader->wanted = loader->given + 2;
+    pthread_cond_broadcast(&loader->changed);
+    pthread_mutex_unlock(&loader->mutex);
+}
+
 enum status loader_next(struct loader *loader, struct block **out, struct error *error)
 {
     enum status status = STATUS_OK;
     *out = NULL;
     if (loader->given >= loader->model->config.layers) return error_set(error, STATUS_NOT_FOUND, "no more blocks");
-    /* The thread's copies to come are done after the work on the block that they overwrite, and after its widening. */
-    if (lanes_of(loader) != NULL) lanes_of(loader)->follow(loader->backend, LANE_WEIGHTS);
     pthread_mutex_lock(&loader->mutex);
-    loader->wanted = loader->given + 2;
-    pthread_cond_broadcast(&loader->changed);
     while (loader->filled <= loader->given && loader->status == STATUS_OK)
         pthread_cond_wait(&loader->changed, &loader->mutex);
     if (loader->filled <= loader->given) {
@@ -283,6 +292,7 @@ enum status loader_next(struct loader *loader, struct block **out, struct error 
     }
     pthread_mutex_unlock(&loader->mutex);
     if (status != STATUS_OK) return status;
+    allow_next(loader);
     *out = lend(loader, loader->given++ % 2);
     return STATUS_OK;
 }

@@ -5,6 +5,7 @@
 #include "model/loader.h"
 #include "shared.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* Its embedding has more numbers than a slab (model.c), and a last part that is not whole. */
@@ -136,6 +137,58 @@ static void test_numbers_of_sixteen_bits_are_widened(void **state)
         free(wanted);
         close_fixture(&f);
     }
+}
+
+/* Lanes that count: the copies so far, and how many there were when they were told to wait for the work. */
+enum { FOLLOWED = 16 };
+static struct {
+    const struct lane_ops *lanes;
+    atomic_int carried;
+    int followed[FOLLOWED], count;
+} counted;
+
+static void counting_carry_in(struct backend *backend, enum lane lane, struct matrix to, const void *from)
+{
+    atomic_fetch_add(&counted.carried, 1);
+    counted.lanes->carry_in(backend, lane, to, from);
+}
+
+static void counting_follow(struct backend *backend, enum lane lane)
+{
+    assert_true(counted.count < FOLLOWED);
+    counted.followed[counted.count++] = atomic_load(&counted.carried);
+    counted.lanes->follow(backend, lane);
+}
+
+/* When the copies of a layer are told to wait for the work so far, all those of the layer before have been asked for,
+ * so that these wait for less: the device computes while its weights are read. */
+static void test_reading_a_layer_does_not_wait_for_the_work_on_the_one_before(void **state)
+{
+    struct fixture f;
+    struct error error;
+    struct loader *loader;
+    struct block *block;
+    (void)state;
+    open_fixture(&f, odd, 1, 4);
+    const struct backend_ops *plain = f.backend->ops;
+    struct backend_ops ops = *plain;
+    struct lane_ops lanes;
+    if (plain->lanes != NULL) {
+        lanes = *(counted.lanes = plain->lanes);
+        lanes.carry_in = counting_carry_in;
+        lanes.follow = counting_follow;
+        ops.lanes = &lanes;
+        f.backend->ops = &ops;
+        assert_int_equal(loader_open(f.model, f.backend, &loader, &error), STATUS_OK);
+        for (int layer = 0; layer < 5; layer++) {
+            assert_int_equal(loader_next(loader, &block, &error), STATUS_OK);
+            assert_int_equal(counted.count, layer + 2); /* and once when it was opened */
+            assert_int_equal(counted.followed[layer + 1], (layer + 1) * block->program->parameter_count);
+        }
+        loader_close(loader);
+        f.backend->ops = plain;
+    }
+    close_fixture(&f);
 }
 
 /* Shards, and PyTorch files whose tensors are in order or scattered over a larger one. */
@@ -342,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_a_tensor_is_the_same_for_any_number_of_readers),
         cmocka_unit_test(test_blocks_have_the_numbers_of_the_file),
         cmocka_unit_test(test_numbers_of_sixteen_bits_are_widened),
+        cmocka_unit_test(test_reading_a_layer_does_not_wait_for_the_work_on_the_one_before),
         cmocka_unit_test(test_blocks_of_every_container_have_the_numbers_of_the_file),
         cmocka_unit_test(test_an_embedding_of_several_slabs_is_widened),
         cmocka_unit_test(test_every_number_of_sixteen_bits_has_its_float),
