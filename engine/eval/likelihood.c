@@ -164,7 +164,8 @@ static enum status head_walk(struct visit *v, double *out, struct error *error)
     double *answers = NULL;
     enum status status;
     walk_reset(&v->walk);
-    if ((status = head_load(&v->head, v->model, v->backend, v->embed.weights.embedding, HEAD_LOSS, error)) != STATUS_OK)
+    if ((status = head_load(&v->head, v->model, v->backend, v->embed.weights.embedding, HEAD_ANSWER, error)) !=
+        STATUS_OK)
         return status;
     if ((status = head_answer(&v->head, v->hidden.rows, likelihood->questions, likelihood->question_count, v->monitor,
                               error)) != STATUS_OK)
@@ -223,7 +224,7 @@ void likelihood_plan(const struct likelihood *likelihood, const struct model *mo
     plan_give(&visit, PLAN_HOST, loader_staging_bytes(model, backend));
     plan_give(&visit, space, walk + blocks);
     plan_take(&visit, space,
-              head_bytes(config, backend, HEAD_LOSS, config->tied ? HEAD_LOADS_BUT_OUTPUT : HEAD_LOADS_ALL));
+              head_bytes(config, backend, HEAD_ANSWER, config->tied ? HEAD_LOADS_BUT_OUTPUT : HEAD_LOADS_ALL));
     plan_take(&visit, PLAN_HOST, likelihood->question_count * (int64_t)sizeof(double));
     plan_add(plan, &visit, 1);
 }

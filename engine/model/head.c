@@ -19,7 +19,7 @@ static void scratch_list(const struct model_config *config, bool norm, bool proj
     const int64_t vocabulary = config->vocabulary_size, width = config->hidden_size, narrow = config->embedding_size;
     const bool back = use == HEAD_GRADIENT || use == HEAD_TANGENT, tangent = use == HEAD_TANGENT;
     const struct scratch rows[SCRATCH_ROWS] = {
-        {offsetof(struct head, normed), width, norm},
+        {offsetof(struct head, normed), width, norm || use == HEAD_ANSWER},
         {offsetof(struct head, dnormed), width, norm && back},
         {offsetof(struct head, normed_t), width, norm && tangent},
         {offsetof(struct head, dnormed_t), width, norm && tangent},
@@ -227,6 +227,58 @@ static int64_t distinct_rows(const struct head *head, const struct head_question
     return found;
 }
 
+/* Whether question i of a slice asks for another token of the row of the question before it. */
+static bool asks_again(const struct head_question *questions, int64_t i)
+{
+    return i > 0 && questions[i].row == questions[i - 1].row;
+}
+
+/* Numbers that are picked out of the logits together: a wait for each would take longer than the whole slice. */
+struct picks {
+    uint32_t *places; /* in the logits as one row */
+    double *values;
+    int64_t count;
+};
+
+/* Completes the answers of those questions from `first` to `end` that ask again, which hold their rows' log sums. What
+ * is picked passes through the place of the hidden states, which have served. */
+static void take_picks(struct head *head, struct head_question *questions, int64_t first, int64_t end,
+                       struct matrix logits, struct picks *picks)
+{
+    struct backend *backend = head->backend;
+    const size_t element = logits.element;
+    int64_t next = 0;
+    if (picks->count == 0) return;
+    backend->ops->gather(backend, matrix_of(head->normed.data, picks->count, 1, element),
+                         matrix_of(logits.data, logits.rows * logits.columns, 1, element), picks->places);
+    backend->ops->download(backend, matrix_of(head->normed.data, 1, picks->count, element), picks->values, DTYPE_F64);
+    for (int64_t i = first; i < end; i++)
+        if (asks_again(questions, i))
+            questions[i].log_probability = picks->values[next++] - questions[i].log_probability;
+    picks->count = 0;
+}
+
+/* Answers the questions of a slice. The first one of a row asks for the token whose loss is there; few rows have
+ * another. */
+static void answer_slice(struct head *head, struct head_question *questions, int64_t count, struct matrix logits,
+                         const double *losses, struct picks *picks)
+{
+    int64_t first = 0;
+    for (int64_t i = 0, row = -1; i < count; i++) {
+        if (!asks_again(questions, i)) {
+            questions[i].log_probability = -losses[++row];
+            continue;
+        }
+        if (picks->count == head->slice) {
+            take_picks(head, questions, first, i, logits, picks);
+            first = i;
+        }
+        picks->places[picks->count++] = (uint32_t)(row * logits.columns + questions[i].token);
+        questions[i].log_probability = head->log_sum[row];
+    }
+    take_picks(head, questions, first, count, logits, picks);
+}
+
 enum status head_answer(struct head *head, struct matrix hidden, struct head_question *questions, int64_t count,
                         const struct monitor *monitor, struct error *error)
 {
@@ -234,21 +286,16 @@ enum status head_answer(struct head *head, struct matrix hidden, struct head_que
     uint32_t *rows = NULL;
     double *losses = NULL;
     enum status status = memory_new(2 * head->slice, sizeof *rows, "rows to score", &rows, error);
-    if (status == STATUS_OK) status = memory_new(head->slice, sizeof *losses, "rows to score", &losses, error);
+    if (status == STATUS_OK) status = memory_new(2 * head->slice, sizeof *losses, "rows to score", &losses, error);
     for (int64_t first = 0, end; first < count && status == STATUS_OK; first = end) {
         uint32_t *const targets = rows + head->slice;
+        struct picks picks = {.places = rows, .values = losses + head->slice};
         const int64_t found = distinct_rows(head, questions, first, count, rows, targets, &end);
         const struct matrix x = matrix_rows(head->normed, 0, found); /* normalised in place */
         backend->ops->gather(backend, x, hidden, rows);
         const struct matrix logits =
             slice_losses(head, head->weights.output, x, head->logits, targets, losses, head->log_sum);
-        for (int64_t i = first, row = -1; i < end; i++) {
-            double logit = 0;
-            row += i == first || questions[i].row != questions[i - 1].row;
-            backend->ops->download(backend, matrix_columns(matrix_rows(logits, row, 1), questions[i].token, 1), &logit,
-                                   DTYPE_F64);
-            questions[i].log_probability = logit - head->log_sum[row];
-        }
+        answer_slice(head, questions + first, end - first, logits, losses, &picks);
         status = monitor_check(monitor, error);
     }
     memory_free(rows);

@@ -28,7 +28,7 @@ struct head {
     double *log_sum, *other_log_sum;
 };
 
-enum head_use { HEAD_LOSS, HEAD_COMPARE, HEAD_GRADIENT, HEAD_TANGENT };
+enum head_use { HEAD_LOSS, HEAD_ANSWER, HEAD_COMPARE, HEAD_GRADIENT, HEAD_TANGENT };
 
 /* Loads its weights. `embedding` (with data) is lent as the output matrix of a tied model. The caller owns
  * it (head_reset). */
@@ -55,7 +55,8 @@ struct head_question {
     uint32_t token;
     double log_probability; /* the answer */
 };
-/* Answers questions in ascending order of their rows; computes each of these rows once, and no others.
+/* Answers questions in ascending order of their rows; computes each of these rows once, and no others. The head is one
+ * for HEAD_ANSWER.
  * STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
 MUST_CHECK enum status head_answer(struct head *head, struct matrix hidden, struct head_question *questions,
                                    int64_t count, const struct monitor *monitor, struct error *error);

@@ -1,9 +1,10 @@
 /* Texts that share beginnings give, token by token, what they give when each is by itself: for every tiny model, on the
  * plain loops in double (which differ by summation order only) and on the fast backend, whatever the chunks and whoever
- * else is there. */
+ * else is there. And questions about rows of hidden states: their answers and what these cost. */
 #include "base/memory.h"
 #include "engine/model/tiny_models.h"
 #include "model/forest.h"
+#include "model/head.h"
 #include "model/hidden.h"
 #include "model/walk.h"
 
@@ -182,12 +183,114 @@ static void test_shared_tokens_are_counted_once(void **state)
     forest_reset(&forest);
 }
 
+/* Rows with a question, with two, with three, and one with more than a slice of the head takes rows (16 at least). */
+enum { ROWS = 40, SLICE = 16, QUESTIONS = 200 };
+
+static int64_t questions_of(int64_t row)
+{
+    return row == 5 ? 2 * SLICE + 8 : 1 + row % 3;
+}
+
+/* Question j of row r asks for token r + j, or, turned, the questions of a row have their tokens in reverse. */
+static int64_t ask(struct head_question *questions, int64_t vocabulary, bool turned)
+{
+    int64_t count = 0;
+    for (int64_t row = 0; row < ROWS; row++)
+        for (int64_t j = 0; j < questions_of(row); j++) {
+            const int64_t which = turned ? questions_of(row) - 1 - j : j;
+            questions[count++] =
+                (struct head_question){.row = row, .number = which, .token = (uint32_t)((row + which) % vocabulary)};
+        }
+    return count;
+}
+
+static int downloads;
+static const struct backend_ops *plain_ops;
+
+static void counting_download(struct backend *backend, struct matrix from, void *to, enum dtype dtype)
+{
+    downloads++;
+    plain_ops->download(backend, from, to, dtype);
+}
+
+/* How many times a slice's further logits are fetched. */
+static int fetches(void)
+{
+    int all = 0;
+    for (int64_t first = 0; first < ROWS; first += SLICE) {
+        int64_t again = 0;
+        for (int64_t row = first; row < first + SLICE && row < ROWS; row++) again += questions_of(row) - 1;
+        all += (int)((again + SLICE - 1) / SLICE);
+    }
+    return all;
+}
+
+static void check_answers(const struct bench *bench, struct head *head, struct matrix hidden)
+{
+    struct head_question asked[QUESTIONS], turned[QUESTIONS];
+    const int64_t count = ask(asked, bench->layout->config.vocabulary_size, false);
+    uint32_t targets[ROWS];
+    double losses[ROWS];
+    (void)ask(turned, bench->layout->config.vocabulary_size, true);
+    for (int64_t i = count - 1; i >= 0; i--) targets[asked[i].row] = asked[i].token;
+    head_losses(head, hidden, &(struct batch){.tokens = ROWS, .targets = targets}, losses);
+    downloads = 0;
+    ok(head_answer(head, hidden, asked, count, NULL, &error));
+    assert_int_equal(downloads, fetches());
+    ok(head_answer(head, hidden, turned, count, NULL, &error));
+    for (int64_t i = 0, first = 0; i < count; i++) {
+        const int64_t row = asked[i].row;
+        if (i > 0 && row != asked[i - 1].row) first = i;
+        if (i == first) assert_true(asked[i].log_probability == -losses[row]);
+        assert_true(asked[i].log_probability == turned[2 * first + questions_of(row) - 1 - i].log_probability);
+    }
+}
+
+/* The first question of a row is answered by a loss, the others by logits that are fetched together: the same bits,
+ * whichever of them is the first, in models with and without a norm or a projection after the blocks. */
+static void test_answers_are_losses_and_fetched_together(void **state)
+{
+    (void)state;
+    for (int model = 0; model < TINY_MODELS; model++) {
+        struct backend *backend = NULL, *exact = NULL;
+        struct bench bench, doubles;
+        struct head head;
+        struct matrix hidden;
+        double values[ROWS * 64];
+        ok(backend_reference_new(true, NULL, &exact, &error));
+        ok(backend_cpu_new(NULL, &backend, &error));
+        const struct backend_sizes sizes = {.logits = 1};
+        struct backend_ops ops = *(plain_ops = backend->ops);
+        ops.download = counting_download;
+        ops.sizes = &sizes;
+        bench_open(&doubles, tiny_models[model], exact, NULL);
+        bench_open(&bench, tiny_models[model], backend, &doubles.parameters);
+        const int64_t width = bench.layout->config.hidden_size;
+        assert_true(width <= 64);
+        for (int64_t i = 0; i < ROWS * width; i++) values[i] = random_normal(12, 0, (uint64_t)i);
+        ok(matrix_new(backend, ROWS, width, "hidden states", &hidden, &error));
+        backend->ops->upload(backend, hidden, values, DTYPE_F64);
+        backend->ops = &ops;
+        const struct head_weights weights = parameters_head(&bench.parameters);
+        ok(head_init(&head, &bench.layout->config, backend, &weights, HEAD_ANSWER, &error));
+        check_answers(&bench, &head, hidden);
+        head_reset(&head);
+        backend->ops = plain_ops;
+        matrix_release(backend, &hidden);
+        bench_close(&bench);
+        bench_close(&doubles);
+        backend_free(backend);
+        backend_free(exact);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shared_tokens_are_counted_once),
         cmocka_unit_test(test_texts_together_give_what_they_give_alone),
         cmocka_unit_test(test_window_reaches_into_the_shared_text),
+        cmocka_unit_test(test_answers_are_losses_and_fetched_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,9 @@ static const char *const others[] = {
     " \"intermediate_size\": 16, \"max_position_embeddings\": 120, \"num_experts\": 5, \"num_experts_per_tok\": 2}",
     "{\"model_type\": \"mamba\", \"vocab_size\": 260, \"hidden_size\": 16, \"num_hidden_layers\": 2,"
     " \"state_size\": 4}",
+    "{\"model_type\": \"opt\", \"vocab_size\": 260, \"hidden_size\": 32, \"num_hidden_layers\": 2,"
+    " \"num_attention_heads\": 2, \"ffn_dim\": 48, \"max_position_embeddings\": 120, \"word_embed_proj_dim\": 16,"
+    " \"do_layer_norm_before\": false}",
 };
 
 static const char records[] =
