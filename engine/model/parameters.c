@@ -7,7 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { TENSOR_ALIGNMENT = 16 }; /* elements: 64 bytes of floats */
+enum {
+    TENSOR_ALIGNMENT = 16,  /* elements: 64 bytes of floats */
+    TURN_NUMBERS = 1 << 16, /* most numbers of a transposed tensor at a time, if that is a row or more */
+    TURN_TILE = 16
+};
 
 static int64_t aligned(int64_t elements)
 {
@@ -163,21 +167,45 @@ struct matrix parameters_view(const struct parameters *parameters, int64_t tenso
                      row->parameter.columns, element);
 }
 
-void parameters_download(const struct parameters *parameters, int64_t tensor, void *to, enum dtype dtype)
+/* Turns rows of `columns` numbers: row r becomes number r of each of the rows at `to`, which are `pitch` numbers apart.
+ * In tiles, so that the cache holds what they are written to. */
+static void turn_rows(const char *from, int64_t rows, int64_t columns, size_t size, char *to, int64_t pitch)
+{
+    for (int64_t first = 0; first < rows; first += TURN_TILE)
+        for (int64_t c = 0; c < columns; c++)
+            for (int64_t r = first; r < rows && r < first + TURN_TILE; r++) {
+                char *const at = to + (size_t)(c * pitch + r) * size;
+                const char *const number = from + (size_t)(r * columns + c) * size;
+                if (size == sizeof(float)) /* lengths that the compiler knows */
+                    memcpy(at, number, sizeof(float));
+                else
+                    memcpy(at, number, sizeof(double));
+            }
+}
+
+/* A row of the file is a column of a transposed tensor, which a device would copy number by number: a few rows are
+ * fetched at a time and turned here. */
+enum status parameters_download(const struct parameters *parameters, int64_t tensor, void *to, enum dtype dtype,
+                                struct error *error)
 {
     struct backend *backend = parameters->backend;
     const struct matrix view = parameters_view(parameters, tensor);
+    const size_t size = dtype_info(dtype)->bits / 8;
+    void *band = NULL;
     if (!parameters->layout->tensors[tensor].parameter.transposed) {
         backend->ops->download(backend, view, to, dtype);
-        return;
+        return STATUS_OK;
     }
-    char *at = to;
-    for (int64_t c = 0; c < view.columns; c++) { /* a row of the file is a column */
-        const struct matrix column = {(char *)view.data + (size_t)c * view.element, view.rows, 1, view.stride,
-                                      view.element};
-        backend->ops->download(backend, column, at, dtype);
-        at += (size_t)view.rows * dtype_info(dtype)->bits / 8;
+    const int64_t most = view.columns < TURN_NUMBERS ? TURN_NUMBERS / view.columns : 1;
+    const int64_t rows = most < view.rows ? most : view.rows;
+    const enum status status = memory_new(rows * view.columns, size, "rows to turn", &band, error);
+    for (int64_t first = 0; first < view.rows && status == STATUS_OK; first += rows) {
+        const int64_t count = view.rows - first < rows ? view.rows - first : rows;
+        backend->ops->download(backend, matrix_rows(view, first, count), band, dtype);
+        turn_rows(band, count, view.columns, size, (char *)to + (size_t)first * size, view.rows);
     }
+    memory_free(band);
+    return status;
 }
 
 void parameters_block(const struct parameters *parameters, int64_t layer, struct matrix *out)

@@ -64,8 +64,9 @@ void parameters_reset(struct parameters *parameters); /* {0} is fine */
 struct matrix parameters_all(const struct parameters *parameters);                  /* [1, elements] */
 struct matrix parameters_view(const struct parameters *parameters, int64_t tensor); /* absent for -1 */
 /* Copies a tensor into dense host memory of F32 or F64 in the orientation of the file: transposed where the program
- * says so. */
-void parameters_download(const struct parameters *parameters, int64_t tensor, void *to, enum dtype dtype);
+ * says so. STATUS_NO_MEMORY, of a transposed tensor. */
+MUST_CHECK enum status parameters_download(const struct parameters *parameters, int64_t tensor, void *to,
+                                           enum dtype dtype, struct error *error);
 /* The matrices of block `layer` by parameter number of its program, into `out` [PROGRAM_PARAMETERS]. */
 void parameters_block(const struct parameters *parameters, int64_t layer, struct matrix *out);
 

@@ -50,8 +50,8 @@ static enum status tensors_write(struct safetensors_writer *writer, const struct
     const struct parameters_layout *layout = parameters->layout;
     for (int64_t i = 0; i < layout->tensor_count; i++) {
         const struct matrix view = parameters_view(parameters, i);
-        parameters_download(parameters, i, staging, DTYPE_F32);
-        const enum status status = safetensors_writer_f32(writer, i, staging, view.rows * view.columns, error);
+        enum status status = parameters_download(parameters, i, staging, DTYPE_F32, error);
+        if (status == STATUS_OK) status = safetensors_writer_f32(writer, i, staging, view.rows * view.columns, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;

@@ -306,7 +306,7 @@ static double *gradient_doubles(const struct bench *bench, int64_t tensor, int64
     double *out = malloc((size_t)(view.rows * view.columns) * sizeof *out);
     assert_non_null(out);
     *count = view.rows * view.columns;
-    parameters_download(&bench->gradients, tensor, out, DTYPE_F64); /* as in the file */
+    ok(parameters_download(&bench->gradients, tensor, out, DTYPE_F64, &error)); /* as in the file */
     return out;
 }
 
