@@ -343,6 +343,29 @@ void state_reset(struct state *state)
     *state = (struct state){0};
 }
 
+enum status state_look(const char *path, struct state_about *out, struct error *error)
+{
+    struct input input;
+    struct header header = {0};
+    struct extra extra = {0};
+    *out = (struct state_about){0};
+    enum status status = input_open(path, &input, &header, &extra, error);
+    if (status == STATUS_OK && header.step < 0)
+        status =
+            error_set(error, STATUS_CORRUPT, "%s: a state of step %lld", file_name(input.file), (long long)header.step);
+    if (status == STATUS_OK) {
+        *out = (struct state_about){.step = header.step,
+                                    .batch_sequences = header.batch_sequences,
+                                    .sequence_length = header.sequence_length,
+                                    .ema_updates = extra.ema_updates,
+                                    .ema_decay = extra.ema_decay};
+        memcpy(out->optimizer, header.optimizer, sizeof out->optimizer - 1);
+    }
+    memory_free(input.staging);
+    file_close(input.file);
+    return status;
+}
+
 enum status state_moments_mark(const char *path, struct state_mark *out, struct error *error)
 {
     struct input input;

@@ -48,6 +48,17 @@ MUST_CHECK enum status state_write(const char *path, const struct state *state, 
 MUST_CHECK enum status state_read(const char *path, struct state *state, struct parameters *parameters,
                                   struct optimizer *optimizer, struct ema *ema, struct error *error);
 
+/* What the header of a state says of the run that wrote it, for those that may go on from it. */
+struct state_about {
+    char optimizer[32]; /* what its buffers hold: optimizer_kind.state */
+    int64_t step, batch_sequences, sequence_length;
+    int64_t ema_updates; /* as in struct state */
+    double ema_decay;
+};
+
+/* Reads the header of `path` and nothing else. STATUS_NOT_FOUND, STATUS_CORRUPT, STATUS_IO, STATUS_NO_MEMORY. */
+MUST_CHECK enum status state_look(const char *path, struct state_about *out, struct error *error);
+
 /* What tells a state from others. */
 struct state_mark {
     int64_t step;         /* updates done */

@@ -103,14 +103,44 @@ def test_a_step_to_another_peak_is_made_when_it_is_posted(service, trunk):
     assert where == "/params/schedule/name" and "falls from step" in said
 
 
-def test_where_the_step_is_not_known_the_run_finds_out(service, trunk):
-    """A copy of a checkpoint that was registered without its step and has no trunk."""
-    shutil.copytree(trunk[1][20]["source"]["path"], service.files / "bare")
-    service.checkpoint(service.files / "bare", "bare", "bare")
-    run = service.run("train", trajectory="found-out", **{"from": "bare/bare"}, **COMMON, tokens=40 * STEP,
-                      schedule={"name": "wsd", "decay": 21 * STEP})
-    assert run["state"] == "failed" and "the decay begins at step 19" in str(run["error"]), run["error"]
-    assert run["params"]["seed"] == 0
+def post(service, dry=True, **params):
+    return service.post("/v1/runs", {"kind": "train", "params": {**COMMON, **params}, "dry_run": dry})
+
+
+@pytest.fixture(scope="module")
+def bare(service, trunk):
+    """Copies of a checkpoint that were registered without its step and have no trunk; one lacks the state."""
+    for name in ("bare", "stateless"):
+        shutil.copytree(trunk[1][20]["source"]["path"], service.files / name)
+    (service.files / "stateless" / "training.state").unlink()
+    for name in ("bare", "stateless"):
+        service.checkpoint(service.files / name, "bare", name)
+
+
+def test_where_the_step_is_not_known_the_state_tells_it(service, bare):
+    params = {"trajectory": "found-out", "from": "bare/bare", "tokens": 40 * STEP}
+    answer = post(service, **params, schedule={"name": "wsd", "decay": 21 * STEP})
+    assert answer.status == 422 and "the decay begins at step 19" in answer.json["detail"], answer.body
+    answer = post(service, **params, schedule={"name": "wsd", "decay": 20 * STEP})
+    assert answer.status == 200 and answer.json["params"]["seed"] == 0, answer.body
+
+
+@pytest.mark.parametrize("start, more, pointer, said", [
+    ("bare/stateless", {}, "from", "no training state"),
+    ("bare/bare", {"optimizer": {"name": "muon"}}, "optimizer", 'the state of optimizer "adamw", which "muon" cannot'),
+    ("bare/bare", {"tokens": 20 * STEP}, "tokens", f"has seen {20 * STEP} tokens already"),
+    ("bare/bare", {"sequence_length": 32}, "batch_sequences", "took 2 sequences of 16 tokens"),
+    ("trunk/step0000020", {"tokens": 3 * STEP}, "tokens", f"has seen {20 * STEP} tokens already"),
+    ("trunk/step0000020", {"optimizer": {"name": "soap"}}, "optimizer", 'the state of optimizer "adamw"'),
+])
+@pytest.mark.parametrize("dry", [True, False])
+def test_a_state_that_a_branch_cannot_go_on_from_is_refused_at_once(service, bare, start, more, pointer, said, dry):
+    """From the header of the state, which the request waits for, and not after the run has waited for a worker."""
+    params = {"trajectory": "not-begun", "from": start, "tokens": 40 * STEP,
+              "schedule": {"name": "wsd", "decay": 15 * STEP}}
+    answer = post(service, dry, **{**params, **more})
+    assert answer.status == 422 and answer.pointers == [f"/params/{pointer}"], answer.body
+    assert said in answer.json["detail"], answer.body
 
 
 @pytest.mark.parametrize(("key", "value", "status", "said"), [

@@ -200,6 +200,7 @@ static uint64_t fingerprint_of(const struct training *t, uint64_t from)
 static enum status branch(struct training *t, uint64_t *from, struct error *error)
 {
     struct trainer *trainer = &t->trainer;
+    struct state_about about;
     struct state state;
     char path[PATH_MAX];
     enum status status;
@@ -207,34 +208,16 @@ static enum status branch(struct training *t, uint64_t *from, struct error *erro
         (void)snprintf(path, sizeof path, "%s", t->request->from_state);
     else if ((status = directory_path(t->request->from, "training.state", too_long, path, error)) != STATUS_OK)
         return status;
-    if (access(path, F_OK) != 0)
-        return error_set_at(error, STATUS_INVALID, "/params/from",
-                            "the checkpoint has no training state; only checkpoints that a train run wrote"
-                            " with keep_state can be continued");
+    if (access(path, F_OK) != 0) return error_set_at(error, STATUS_INVALID, "/params/from", TRAIN_NO_STATE);
+    if ((status = state_look(path, &about, error)) != STATUS_OK) return train_plan_blame(status, "/params/from", error);
+    if ((status = train_check_state(t->params, &about, error)) != STATUS_OK) return status;
+    if (t->request->step_unknown && (status = train_check_branch(t->params, about.step, NULL, error)) != STATUS_OK)
+        return status;
     if ((status = state_read(path, &state, &trainer->parameters, &trainer->optimizer, &trainer->ema, error)) !=
         STATUS_OK)
         return train_plan_blame(status, "/params/from", error);
     memory_free(state.checkpoints);
     memory_free(state.curve);
-    if (state.batch_sequences != t->params->batch_sequences || state.sequence_length != t->params->sequence_length)
-        return error_set_at(
-            error, STATUS_INVALID, "/params/batch_sequences",
-            "the run to continue took %lld sequences of %lld tokens a step, this one asks for %lld of %lld",
-            (long long)state.batch_sequences, (long long)state.sequence_length, (long long)t->params->batch_sequences,
-            (long long)t->params->sequence_length);
-    if (trainer->ema.decay > 0 && state.ema_updates > 0 && state.ema_decay != trainer->ema.decay)
-        return error_set_at(error, STATUS_INVALID, "/params/ema/decay",
-                            "the average to go on with decays by %g, this run asks for %g; give the same, or none",
-                            state.ema_decay, trainer->ema.decay);
-    if (state.step >= trainer->setup.schedule.total)
-        return error_set_at(
-            error, STATUS_INVALID, "/params/tokens",
-            "the checkpoint to continue from has seen %lld tokens already; \"tokens\" counts from the very start",
-            (long long)(state.step * state.batch_sequences * state.sequence_length));
-    if (t->request->step_unknown) {
-        const enum status fits = train_check_branch(t->params, state.step, NULL, error);
-        if (fits != STATUS_OK) return fits;
-    }
     trainer->step = state.step;
     *from = state.fingerprint ^ (uint64_t)state.step;
     return STATUS_OK;

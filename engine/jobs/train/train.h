@@ -61,12 +61,20 @@ extern const struct param train_params[];
  * STATUS_INVALID, STATUS_UNSUPPORTED. */
 MUST_CHECK enum status train_check(const struct train_params *params, struct error *error);
 
-/* Checks that the learning rate of a branch does not jump at the checkpoint that it begins at. `step` is the
- * checkpoint's; `trunk` has the parameters of the run that made it: the branch must begin with the rate of the trunk's
- * last step or of the one that would follow. NULL if they are not known: the schedule must then be at its peak from its
- * warm-up to the checkpoint. STATUS_INVALID. */
+/* Checks that a branch has steps to make after its checkpoint, and that its learning rate does not jump there. `step`
+ * is the checkpoint's; `trunk` has the parameters of the run that made it: the branch must begin with the rate of the
+ * trunk's last step or of the one that would follow. NULL if they are not known: the schedule must then be at its peak
+ * from its warm-up to the checkpoint. STATUS_INVALID. */
 MUST_CHECK enum status train_check_branch(const struct train_params *params, int64_t step,
                                           const struct train_params *trunk, struct error *error);
+
+#define TRAIN_NO_STATE \
+    "the checkpoint has no training state; only checkpoints that a train run wrote with keep_state can be continued"
+
+/* Checks what the header of the training state says that a branch continues: its batches, its optimizer, the decay of
+ * its average, and that it has not made all of the branch's steps. STATUS_INVALID. */
+MUST_CHECK enum status train_check_state(const struct train_params *params, const struct state_about *state,
+                                         struct error *error);
 
 /* A checkpoint that is durable on disk. All lent for the call. */
 struct train_written {

@@ -142,12 +142,46 @@ static bool same_rate(double a, double b)
     return fabs(a - b) <= RATE_ROUNDING * fmax(a, b);
 }
 
+/* `seen`: the tokens of the steps before the checkpoint. */
+static enum status check_ahead(const struct train_params *params, int64_t step, int64_t seen, struct error *error)
+{
+    if (step < train_plan_steps(params, params->tokens)) return STATUS_OK;
+    return error_set_at(
+        error, STATUS_INVALID, "/params/tokens",
+        "the checkpoint to continue from has seen %lld tokens already; \"tokens\" counts from the very start",
+        (long long)seen);
+}
+
+enum status train_check_state(const struct train_params *params, const struct state_about *state, struct error *error)
+{
+    const struct optimizer_kind *optimizer = optimizer_kinds[params->optimizer.name];
+    if (state->batch_sequences != params->batch_sequences || state->sequence_length != params->sequence_length)
+        return error_set_at(
+            error, STATUS_INVALID, "/params/batch_sequences",
+            "the run to continue took %lld sequences of %lld tokens a step, this one asks for %lld of %lld",
+            (long long)state->batch_sequences, (long long)state->sequence_length, (long long)params->batch_sequences,
+            (long long)params->sequence_length);
+    if (strcmp(state->optimizer, optimizer->state) != 0)
+        return error_set_at(error, STATUS_INVALID, "/params/optimizer",
+                            "the checkpoint has the state of optimizer \"%s\", which \"%s\" cannot go on with",
+                            state->optimizer, optimizer->name);
+    if (params->ema.decay > 0 && state->ema_updates > 0 && state->ema_decay != params->ema.decay)
+        return error_set_at(error, STATUS_INVALID, "/params/ema/decay",
+                            "the average to go on with decays by %g, this run asks for %g; give the same, or none",
+                            state->ema_decay, params->ema.decay);
+    return check_ahead(params, state->step,
+                       saturating_multiply(state->step, params->batch_sequences * params->sequence_length), error);
+}
+
 enum status train_check_branch(const struct train_params *params, int64_t step, const struct train_params *trunk,
                                struct error *error)
 {
+    const struct train_params *made = trunk != NULL ? trunk : params;
     const struct schedule schedule = train_plan_schedule(params);
     char jump[80], own[120] = "";
-    if (step >= schedule.total) return STATUS_OK; /* what the run says of it is plainer */
+    const enum status ahead =
+        check_ahead(params, step, saturating_multiply(step, made->batch_sequences * made->sequence_length), error);
+    if (ahead != STATUS_OK) return ahead;
     if (trunk == NULL) return check_peak(params, step, "", error);
     const struct schedule before = train_plan_schedule(trunk);
     const double next = schedule_rate(&before, step), last = step > 0 ? schedule_rate(&before, step - 1) : next;

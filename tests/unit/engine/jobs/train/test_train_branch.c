@@ -17,7 +17,10 @@ static void test_a_branch_may_not_bend_before_its_checkpoint(void **state)
     ok(train_check_branch(&params, 30, NULL, &error));
     refuse_branch(&params, 31, NULL, "/params/schedule/decay", "at most 576 tokens");
     ok(train_check_branch(&params, 31, &trunk, &error));
-    ok(train_check_branch(&params, 40, NULL, &error)); /* the run refuses it for another reason */
+    refuse_branch(&params, 40, NULL, "/params/tokens", "has seen 2560 tokens already");
+    trunk.batch_sequences = 2 * params.batch_sequences; /* its own steps tell what it has seen */
+    refuse_branch(&params, 40, &trunk, "/params/tokens", "has seen 5120 tokens already");
+    trunk = plain();
     for (int64_t tokens = 31 * STEP - 63; tokens <= 40 * STEP; tokens++) {
         params.tokens = tokens;
         params.schedule.decay = tokens - 30 * STEP;
@@ -118,6 +121,34 @@ static void test_a_branch_has_the_peak_of_its_stable_run(void **state)
     ok(train_check_branch(&params, 40, &trunk, &error));
 }
 
+/* What the header of a training state says is held to the request before anything is read or trained. */
+static void test_a_state_is_held_to_the_branch(void **state)
+{
+    (void)state;
+    struct train_params params = plain();
+    const struct state_about fits = {.optimizer = "adamw",
+                                     .step = 39,
+                                     .batch_sequences = params.batch_sequences,
+                                     .sequence_length = params.sequence_length,
+                                     .ema_updates = 39,
+                                     .ema_decay = 0.5};
+    struct state_about other = fits;
+    ok(train_check_state(&params, &fits, &error));
+    other.step = 40;
+    assert_int_equal(train_check_state(&params, &other, &error), STATUS_INVALID);
+    assert_string_equal(error.pointer, "/params/tokens");
+    other = fits;
+    other.sequence_length *= 2;
+    assert_int_equal(train_check_state(&params, &other, &error), STATUS_INVALID);
+    assert_string_equal(error.pointer, "/params/batch_sequences");
+    params.ema.decay = 0.9;
+    assert_int_equal(train_check_state(&params, &fits, &error), STATUS_INVALID);
+    assert_string_equal(error.pointer, "/params/ema/decay");
+    params.optimizer.name = OPTIMIZER_MUON;
+    assert_int_equal(train_check_state(&params, &fits, &error), STATUS_INVALID);
+    assert_string_equal(error.pointer, "/params/optimizer");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +157,7 @@ int main(void)
         cmocka_unit_test(test_a_schedule_over_more_tokens_is_another_one),
         cmocka_unit_test(test_a_rate_that_was_reached_may_be_kept),
         cmocka_unit_test(test_a_branch_has_the_peak_of_its_stable_run),
+        cmocka_unit_test(test_a_state_is_held_to_the_branch),
     };
     return cmocka_run_group_tests_name("train branch", tests, NULL, NULL);
 }
