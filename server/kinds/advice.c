@@ -163,7 +163,7 @@ static enum status advice_kind_check(struct run_request *request, const void *fi
     if ((status = checkpoint_set_check(request, ids, "/params/checkpoints", error)) != STATUS_OK) return status;
     if ((status = check_training(request, params, ids, error)) != STATUS_OK) return status;
     const char *first = json_string_value(json_array_get(ids, 0));
-    if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) !=
+    if ((status = method_check(request, first, NULL, &params->method, params->calibration.dataset != NULL, error)) !=
         STATUS_OK)
         return status;
     status = inputs_check_use(request, first, params->evaluation.dataset, "evaluation", error);

@@ -97,8 +97,8 @@ static enum status attribution_kind_check(struct run_request *request, const voi
     struct error cause;
     char pointer[sizeof cause.pointer];
     enum status status;
-    if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) !=
-        STATUS_OK)
+    if ((status = method_check(request, params->checkpoint, NULL, &params->method, params->calibration.dataset != NULL,
+                               error)) != STATUS_OK)
         return status;
     if ((status = attribution_check(&asked, &cause)) != STATUS_OK) {
         (void)snprintf(pointer, sizeof pointer, "/params%.100s", cause.pointer);

@@ -1,6 +1,9 @@
 #include "kinds/method.h"
 
+#include "inputs/inputs.h"
+#include "quant/overrides.h"
 #include "schema/schema.h"
+#include "store/checkpoints.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -24,8 +27,41 @@ static const struct param_variant *variant_of(const struct quantize_method *meth
     return &quantize_method_variants[method->quantizer];
 }
 
-enum status method_check(const struct run_request *request, const char *object, const struct quantize_method *method,
-                         bool calibrated, struct error *error)
+/* A checkpoint that cannot be opened is the run's to refuse. */
+static enum status model_check(const struct run_request *request, const struct checkpoint *row,
+                               const struct quantize_method *method, struct error *error)
+{
+    struct checkpoint_place place = {.hold = NULL};
+    struct overrides *overrides = NULL;
+    struct model *model = NULL;
+    struct error ignored;
+    enum status status = STATUS_OK;
+    if (checkpoint_place_find(request->roots, request->data_directory, row, "/params/checkpoint", &place, &ignored) ==
+            STATUS_OK &&
+        model_open_as(place.path, checkpoint_config(row), &model, &ignored) == STATUS_OK)
+        status = overrides_new(method, &overrides, error);
+    if (status == STATUS_OK && overrides != NULL)
+        status = overrides_check(overrides, model->programs, model->config.layers, error);
+    overrides_free(overrides);
+    model_close(model);
+    checkpoint_place_close(&place);
+    return status;
+}
+
+static enum status overrides_fit(const struct run_request *request, const char *checkpoint,
+                                 const struct quantize_method *method, struct error *error)
+{
+    if (method->options.override_count == 0) return STATUS_OK;
+    struct checkpoint *row = malloc(sizeof *row);
+    if (row == NULL) return error_no_memory(error, "a run");
+    enum status status = checkpoint_find(request->connection, checkpoint, row, error);
+    if (status == STATUS_OK) status = model_check(request, row, method, error);
+    free(row);
+    return status;
+}
+
+enum status method_check(const struct run_request *request, const char *checkpoint, const char *object,
+                         const struct quantize_method *method, bool calibrated, struct error *error)
 {
     const struct quantizer *quantizer = quantizer_by_id(method->quantizer);
     const json_t *holder = object != NULL ? json_object_get(request->params, object) : request->params;
@@ -38,7 +74,8 @@ enum status method_check(const struct run_request *request, const char *object, 
         return error_set_at(error, STATUS_INVALID, pointer, "is missing: \"%s\" needs calibration data",
                             quantizer->name);
     }
-    const enum status status = quantize_method_complete(&complete, &cause);
+    enum status status = quantize_method_complete(&complete, &cause);
+    if (status == STATUS_OK) status = overrides_fit(request, checkpoint, &complete, &cause);
     if (status != STATUS_OK) {
         (void)snprintf(pointer, sizeof pointer, "%s/method%.100s", base, cause.pointer);
         return error_set_at(error, status, pointer, "%s", cause.detail);

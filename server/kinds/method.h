@@ -16,8 +16,9 @@
 
 /* For check: `object` names the part of the parameters that has "method" and "calibration" ("direction"; NULL: the
  * parameters themselves). Refuses a quantizer that lacks the calibration it needs (at the calibration), and applies the
- * quantizer's cross-field rules; values that these complete are written back into the document. */
-MUST_CHECK enum status method_check(const struct run_request *request, const char *object,
+ * quantizer's cross-field rules; values that these complete are written back into the document. Overrides are held to
+ * the names of the checkpoint's linears where its files are here; elsewhere the run does that. */
+MUST_CHECK enum status method_check(const struct run_request *request, const char *checkpoint, const char *object,
                                     const struct quantize_method *method, bool calibrated, struct error *error);
 
 /* Whether a quantizer has this name; if not, `known` gets the names that there are: "rtn, gptq, …". */

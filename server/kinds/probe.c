@@ -15,7 +15,8 @@ enum status probe_check(struct run_request *request, const char *checkpoint, con
         if (calibration->dataset == NULL) return STATUS_OK;
         return error_set_at(error, STATUS_INVALID, "/params/calibration", "is of no use without a method");
     }
-    if ((status = method_check(request, NULL, method, calibration->dataset != NULL, error)) != STATUS_OK) return status;
+    if ((status = method_check(request, checkpoint, NULL, method, calibration->dataset != NULL, error)) != STATUS_OK)
+        return status;
     if (calibration->dataset == NULL) return STATUS_OK;
     return inputs_check_use(request, checkpoint, calibration->dataset, "calibration", error);
 }

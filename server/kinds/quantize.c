@@ -52,8 +52,8 @@ static enum status quantize_check(struct run_request *request, const void *fille
     if (params->calibration_draws > 1 && params->per_token)
         return error_set_at(error, STATUS_INVALID, "/params/per_token",
                             "every calibration draw has tokens of its own; ask for one draw, or for no tokens");
-    if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) !=
-        STATUS_OK)
+    if ((status = method_check(request, params->checkpoint, NULL, &params->method, params->calibration.dataset != NULL,
+                               error)) != STATUS_OK)
         return status;
     if ((status = quantize_export_check(request, params->export_as, params->checkpoint, &params->method, error)) !=
         STATUS_OK)

@@ -168,8 +168,8 @@ static enum status check_direction(struct run_request *request, const struct sha
         return error_set_at(error, STATUS_UNSUPPORTED, "/params/direction/method",
                             "rounds embeddings or output; a direction is a change of the blocks' weights alone");
     const struct direction_params *direction = &params->direction;
-    const enum status status =
-        method_check(request, "direction", &direction->method, direction->calibration.dataset != NULL, error);
+    const enum status status = method_check(request, params->checkpoint, "direction", &direction->method,
+                                            direction->calibration.dataset != NULL, error);
     if (status != STATUS_OK || direction->calibration.dataset == NULL) return status;
     return inputs_check_use(request, params->checkpoint, direction->calibration.dataset, "direction/calibration",
                             error);

@@ -83,7 +83,8 @@ static enum status tasks_check(struct run_request *request, const void *filled, 
             (void)snprintf(pointer, sizeof pointer, "/params/method%.100s", cause.pointer);
             return error_set_at(error, status, pointer, "%s", cause.detail);
         }
-        status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error);
+        status = method_check(request, params->checkpoint, NULL, &params->method, params->calibration.dataset != NULL,
+                              error);
         if (status == STATUS_OK && params->calibration.dataset != NULL)
             status = inputs_check_use(request, params->checkpoint, params->calibration.dataset, "calibration", error);
         if (status != STATUS_OK) return status;

@@ -395,10 +395,10 @@ def test_an_override_that_changes_nothing_is_refused(service, subject):
     for overrides, pattern in (([{"pattern": "nothing_here", "bits": 8}], "nothing_here"),
                                ([good, {"pattern": "^lm_head", "skip": True}], "^lm_head")):
         answer = quantize(service, subject, {"name": "rtn", "bits": 4, "overrides": overrides})
-        run = service.wait(answer.json["id"])
-        assert run["state"] == "failed" and run["error"]["status"] == 422
-        assert f'"{pattern}" matches no linear of the model; one is named "model.layers.' in run["error"]["detail"]
-        assert '.weight"' not in run["error"]["detail"]
+        assert answer.status == 422, answer.body
+        assert answer.pointers == [f"/params/method/overrides/{len(overrides) - 1}/pattern"]
+        assert f'"{pattern}" matches no linear of the model; one is named "model.layers.' in answer.json["detail"]
+        assert '.weight"' not in answer.json["detail"]
     # one that an earlier one overrides changes nothing either, but names linears that are there
     both = [{"pattern": "down_proj$", "bits": 8}, {"pattern": "layers.0.*down_proj", "bits": 2}]
     done(service, quantize(service, subject, {"name": "rtn", "bits": 4, "overrides": both}))
