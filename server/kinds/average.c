@@ -45,7 +45,7 @@ static const struct param average_params[] = {
      .fallback = "null",
      .nullable = true,
      .minimum = 2,
-     .maximum = 32,
+     .maximum = AVERAGE_LANES,
      .help = "Several of them: each average is over their windows together, matched by step"},
     {.name = "window",
      .type = PARAM_INTEGER,
@@ -211,9 +211,19 @@ static enum status complete_names(const struct run_request *request, struct aver
     return STATUS_OK;
 }
 
-static enum status plan_of(struct connection *connection, const struct average_params *params, const char *const *ids,
-                           int64_t count, struct average_plan *out, struct error *error)
+/* `posted`: the parameters as they were posted; NULL: what was left out is of no interest. */
+static const char *window_from(const struct average_params *params, const json_t *posted)
 {
+    if (posted == NULL || json_is_integer(json_object_get(posted, "window"))) return NULL;
+    return json_is_array(json_object_get(posted, "checkpoints")) ? "/params/checkpoints"
+           : params->trajectory != NULL                          ? "/params/trajectory"
+                                                                 : "/params/trajectories";
+}
+
+static enum status plan_of(struct connection *connection, const struct average_params *params, const json_t *posted,
+                           const char *const *ids, int64_t count, struct average_plan *out, struct error *error)
+{
+    const bool one = params->trajectory != NULL;
     const struct average_plan_request request = {
         .ids = ids,
         .count = count,
@@ -222,6 +232,10 @@ static enum status plan_of(struct connection *connection, const struct average_p
         .shape = (enum average_shape)params->shape,
         .window = params->window,
         .name = params->name,
+        .lanes = one ? &params->trajectory : params->trajectories.texts,
+        .lane_count = one ? 1 : params->trajectories.count,
+        .lanes_at = one ? "/params/trajectory" : "/params/trajectories",
+        .window_from = window_from(params, posted),
     };
     return average_plan_make(connection, &request, out, error);
 }
@@ -236,7 +250,8 @@ static enum status check_plan(const struct run_request *request, struct average_
     enum status status = memory_new(count, sizeof *texts, "checkpoint list", &texts, error);
     if (status != STATUS_OK) return status;
     for (int64_t i = 0; i < count; i++) texts[i] = json_string_value(json_array_get(ids, (size_t)i));
-    if ((status = plan_of(request->connection, params, texts, count, &plan, error)) != STATUS_OK) goto done;
+    if ((status = plan_of(request->connection, params, request->posted, texts, count, &plan, error)) != STATUS_OK)
+        goto done;
     if ((status = complete_names(request, params, &plan, error)) != STATUS_OK) goto done;
     for (int64_t i = 0; i < params->windows.count && status == STATUS_OK; i++)
         status = average_plan_last(&plan, params->windows.integers[i], params->name, error);
@@ -467,7 +482,7 @@ static enum status average_run_plan(const struct run_context *context, const voi
                                                : inputs_backend(context, PRECISION_F32, &backend, error);
     if (status == STATUS_OK) *budget = backend_budget(backend, context->data_directory);
     if (status == STATUS_OK)
-        status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count,
+        status = plan_of(context->connection, params, NULL, params->checkpoints.texts, params->checkpoints.count,
                          &averaging.plan, error);
     if (status == STATUS_OK && params->windows.count > 0) status = search_plan(&averaging, error);
     if (status == STATUS_OK) status = groups_make(&averaging, group_plan, error);
@@ -487,7 +502,7 @@ static enum status average_execute(const struct run_context *context, const void
     enum status status = averaging.ids == NULL ? error_no_memory(error, "a run") : STATUS_OK;
     (void)out; /* an average is a checkpoint: its losses are measured like any other's */
     if (status == STATUS_OK)
-        status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count,
+        status = plan_of(context->connection, params, NULL, params->checkpoints.texts, params->checkpoints.count,
                          &averaging.plan, error);
     if (status == STATUS_OK && params->windows.count > 0) status = search(&averaging, &report, error);
     if (status == STATUS_OK)

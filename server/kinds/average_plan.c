@@ -17,6 +17,31 @@ static enum status rows_read(struct connection *connection, const struct average
     return status;
 }
 
+/* Checkpoints that are listed beside trajectories are of these: what came out would not be of what was named. */
+static enum status lanes_check(const struct average_plan *plan, const struct average_plan_request *request,
+                               struct error *error)
+{
+    bool used[AVERAGE_LANES] = {false};
+    for (int64_t i = 0; i < plan->row_count && request->lane_count > 0; i++) {
+        char pointer[60];
+        bool named = false;
+        for (int64_t lane = 0; lane < request->lane_count; lane++) {
+            if (strcmp(plan->rows[i].trajectory.text, request->lanes[lane]) != 0) continue;
+            used[lane] = named = true;
+        }
+        if (named) continue;
+        (void)snprintf(pointer, sizeof pointer, "/params/checkpoints/%lld", (long long)i);
+        return error_set_at(error, STATUS_INVALID, pointer,
+                            "is of trajectory \"%.200s\", which is not in \"%s\": leave one of the two out",
+                            plan->rows[i].trajectory_name, request->lanes_at + strlen("/params/"));
+    }
+    for (int64_t lane = 0; lane < request->lane_count; lane++)
+        if (!used[lane])
+            return error_set_at(error, STATUS_INVALID, request->lanes_at,
+                                "names one that none of the listed checkpoints is of: leave it, or the list, out");
+    return STATUS_OK;
+}
+
 /* Number of the lane's checkpoints among rows [0, end). */
 static int64_t lane_length(const struct average_plan *plan, const char *lane, int64_t end)
 {
@@ -128,8 +153,15 @@ static enum status plan_windows(struct average_plan *plan, const struct average_
         }
     }
     if (plan->count > 0) return STATUS_OK;
-    return error_set_at(error, STATUS_INVALID, "/params/window",
-                        "no place has %lld checkpoints behind it in every trajectory", (long long)request->window);
+    const char *everywhere = lanes > 1 ? " in every trajectory" : "";
+    if (request->window_from != NULL)
+        return error_set_at(
+            error, STATUS_INVALID, request->window_from,
+            "no checkpoint ends a window of %lld%s, over which a trajectory is averaged when no window is"
+            " given: give a window, or a list of checkpoints alone for one average of all",
+            (long long)request->window, everywhere);
+    return error_set_at(error, STATUS_INVALID, "/params/window", "no place has %lld checkpoints behind it%s",
+                        (long long)request->window, everywhere);
 }
 
 static enum status plan_all(struct average_plan *plan, const struct average_plan_request *request, struct error *error)
@@ -208,6 +240,7 @@ enum status average_plan_make(struct connection *connection, const struct averag
     *out = (struct average_plan){0};
     enum status status = check_weights(request, error);
     if (status == STATUS_OK) status = rows_read(connection, request, out, error);
+    if (status == STATUS_OK) status = lanes_check(out, request, error);
     if (status == STATUS_OK)
         status = request->window > 0 ? plan_windows(out, request, error) : plan_all(out, request, error);
     if (status == STATUS_OK) status = plan_shape(out, request, error);

@@ -5,6 +5,8 @@
 #include "kinds/average_shape.h"
 #include "store/checkpoints.h"
 
+enum { AVERAGE_LANES = 32 };
+
 struct average_group {
     const struct checkpoint **members; /* [count], owned array */
     double *weights;                   /* [count], owned */
@@ -31,10 +33,17 @@ struct average_plan_request {
      * lanes are matched by step. */
     int64_t window;
     const char *name; /* name of the single average */
+    /* [lane_count]: ids of the trajectories that the checkpoints must be of, each of which must have some; 0: any */
+    const char *const *lanes;
+    int64_t lane_count;
+    const char *lanes_at; /* their field */
+    /* The field to blame for a window that was not posted; NULL: it was */
+    const char *window_from;
 };
 
-/* Reads the checkpoints and groups them. STATUS_INVALID with a pointer when there is no full window, weights do not
- * fit, or steps are missing that lanes are to be matched by or a shape to be laid over. The caller resets *out. */
+/* Reads the checkpoints and groups them. STATUS_INVALID with a pointer when they are not those of the lanes, no window
+ * is full, weights do not fit, or steps are missing that lanes are to be matched by or a shape to be laid over. The
+ * caller resets *out. */
 MUST_CHECK enum status average_plan_make(struct connection *connection, const struct average_plan_request *request,
                                          struct average_plan *out, struct error *error);
 void average_plan_reset(struct average_plan *plan); /* {0} is fine */

@@ -1,0 +1,50 @@
+"""Which averages are refused when they are posted: by checkpoints beside a trajectory."""
+
+import models
+import pytest
+
+
+def write(service, trajectory, steps):
+    """The ids of a trajectory's checkpoints."""
+    files = [models.write_llama(service.files / trajectory / f"step{i + 1}", seed=i) for i in range(steps)]
+    return [service.checkpoint(file, trajectory, f"step{i + 1}", step=10 * (i + 1))["id"]
+            for i, file in enumerate(files)]
+
+
+@pytest.fixture(scope="module")
+def path(service):
+    return write(service, "averages", 6)
+
+
+def dry_run(service, **params):
+    return service.post("/v1/runs", {"kind": "average", "params": params, "dry_run": True})
+
+
+def test_checkpoints_beside_a_trajectory_are_of_it(service, path, name):
+    """What a trajectory was completed to may be posted again; others would make an average of what is not named."""
+    made = write(service, name, 2)
+    again = dry_run(service, trajectory="averages", window=2)
+    assert again.status == 200 and again.json["params"]["checkpoints"] == path, again.body
+    assert dry_run(service, **again.json["params"]).status == 200
+    odd = [*path[:2], made[0]]
+    answer = dry_run(service, trajectory="averages", checkpoints=odd, window=2)
+    assert answer.status == 422 and answer.pointers == ["/params/checkpoints/2"], answer.body
+    assert f'of trajectory "{name}", which is not in "trajectory"' in answer.json["detail"]
+    both = {"trajectories": ["averages", name], "window": 2}
+    assert dry_run(service, **both, checkpoints=[*path[:2], *made]).status == 200
+    answer = dry_run(service, **both, checkpoints=path)
+    assert answer.status == 422 and answer.pointers == ["/params/trajectories"], answer.body
+
+
+def test_too_few_checkpoints_for_the_default_window_are_said_to_be(service, path, name):
+    write(service, name, 2)
+    for params, pointer in (
+        ({"trajectory": "averages", "checkpoints": path[:1]}, "/params/checkpoints"),
+        ({"trajectory": name}, "/params/trajectory"),
+        ({"trajectories": ["averages", name]}, "/params/trajectories"),
+        ({"trajectory": name, "window": 3}, "/params/window"),
+    ):
+        answer = dry_run(service, **params)
+        assert answer.status == 422 and answer.pointers == [pointer], answer.body
+        said = "no place has 3" if "window" in params else "no checkpoint ends a window of 5"
+        assert said in answer.json["detail"], answer.body
