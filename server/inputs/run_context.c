@@ -36,6 +36,7 @@ void run_request_reset(struct run_request *request)
     free(request->trajectories);
     free(request->datasets);
     json_decref(request->identity);
+    json_decref(request->makes);
     *request = (struct run_request){0};
 }
 

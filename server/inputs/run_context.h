@@ -27,6 +27,9 @@ struct run_request {
     struct store_id *checkpoints, *trajectories, *datasets; /* owned (run_request_reset) */
     size_t checkpoint_count, trajectory_count, dataset_count;
     bool alone; /* set by check: the run never joins a batch */
+    /* object, owned; set by check for kind.vacant and kind.meet: the checkpoints that the run would register; its
+     * "pointer" is the field to blame. NULL: none, or not known */
+    json_t *makes;
     /* object, owned: everything else that decides the result (content hashes, ...). NULL after check: never shared */
     json_t *identity;
 };

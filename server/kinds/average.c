@@ -240,7 +240,34 @@ static enum status plan_of(struct connection *connection, const struct average_p
     return average_plan_make(connection, &request, out, error);
 }
 
-static enum status check_plan(const struct run_request *request, struct average_params *params, const json_t *ids,
+/* The names that the run takes, for runs of one sweep. */
+static enum status note_names(struct run_request *request, const struct average_params *params,
+                              const struct average_plan *plan, struct error *error)
+{
+    json_t *names = json_object();
+    for (int64_t i = 0; i < plan->count; i++)
+        (void)json_object_set_new(names, params->window > 0 ? plan->groups[i].name : params->name, json_true());
+    request->makes = json_pack("{ss ss so}", "pointer", params->window > 0 ? "/params/into" : "/params/name", "into",
+                               params->into, "names", names);
+    return request->makes == NULL ? error_no_memory(error, "a run") : STATUS_OK;
+}
+
+static bool average_meet(const json_t *makes, const json_t *others, char words[KIND_MEET_TEXT])
+{
+    const json_t *into = json_object_get(makes, "into");
+    const char *name;
+    json_t *unused;
+    if (!json_equal(into, json_object_get(others, "into"))) return false;
+    json_object_foreach(json_object_get(makes, "names"), name, unused)
+    {
+        if (json_object_get(json_object_get(others, "names"), name) == NULL) continue;
+        (void)snprintf(words, KIND_MEET_TEXT, "make a checkpoint \"%.150s/%.150s\"", json_string_value(into), name);
+        return true;
+    }
+    return false;
+}
+
+static enum status check_plan(struct run_request *request, struct average_params *params, const json_t *ids,
                               struct error *error)
 {
     const int64_t count = (int64_t)json_array_size(ids);
@@ -260,6 +287,7 @@ static enum status check_plan(const struct run_request *request, struct average_
         status = average_plan_find(request->connection, params->into, &plan.groups[i],
                                    params->window > 0 ? "/params/into" : "/params/name", &existing, error);
     }
+    if (status == STATUS_OK) status = note_names(request, params, &plan, error);
 done:
     average_plan_reset(&plan);
     memory_free(texts);
@@ -524,6 +552,7 @@ const struct kind average_kind = {
     .params_size = sizeof(struct average_params),
     .result = &average_report_shape,
     .check = average_check,
+    .meet = average_meet,
     .execute = average_execute,
     .plan = average_run_plan,
 };

@@ -28,6 +28,8 @@ struct kind_member {
 };
 void kind_member_end(struct kind_member *member, enum status status, const struct error *error);
 
+enum { KIND_MEET_TEXT = 400 };
+
 struct kind {
     const char *name; /* as in the API */
     const char *help;
@@ -42,6 +44,12 @@ struct kind {
      * without a tokenizer). `params` is the filled struct. Names the field with error_set_at ("/params/method/bits").
      * May be NULL. */
     enum status (*check)(struct run_request *request, const void *params, struct error *error);
+    /* Both read request->makes and are not called without it. `vacant`: STATUS_CONFLICT when a checkpoint that the run
+     * would register is there already, or stands in its way. Called after check, for a run that has no equal; NULL:
+     * check has looked. `meet`: whether two runs cannot both be executed, since their checkpoints would meet; `words`
+     * says what both would do ("make a checkpoint ..."). NULL: runs of this kind never meet. */
+    enum status (*vacant)(const struct run_request *request, struct error *error);
+    bool (*meet)(const json_t *makes, const json_t *others, char words[KIND_MEET_TEXT]);
     /* Executes the run. `params` is the filled struct; its references are ids. On STATUS_OK *result is a new reference
      * (an object in the API's shape; its numbers finite or null) and `out` has the numbers for curves. Any other status
      * fails the run with `error`, except STATUS_CANCELLED and STATUS_LEASE_LOST from monitor_check, which are passed up

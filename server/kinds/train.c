@@ -8,6 +8,7 @@
 #include "kinds/made_checkpoint.h"
 #include "kinds/measure.h"
 #include "kinds/train_branch.h"
+#include "kinds/train_names.h"
 #include "schema/result_render.h"
 #include "store/trajectories.h"
 
@@ -74,16 +75,23 @@ static enum status check_params(struct run_request *request, const struct train_
     return check_tokenizer(request, params, error);
 }
 
-static enum status train_check_params(struct run_request *request, const void *filled, struct error *error)
+static enum status check_branch(struct run_request *request, const struct train_params *params, struct error *error)
 {
-    const struct train_params *params = filled;
     struct train_branch branch = {.step = -1};
-    if (params->from == NULL) return check_params(request, params, error);
     enum status status = train_branch_open(request, params->from, &branch, error);
     if (status == STATUS_OK) status = check_params(request, branch.own.params, error);
     if (status == STATUS_OK) status = train_branch_check(&branch, error);
+    if (status == STATUS_OK) status = train_names_note(request, branch.own.params, branch.step, error);
     train_branch_close(&branch);
     return status;
+}
+
+static enum status train_check_params(struct run_request *request, const void *filled, struct error *error)
+{
+    const struct train_params *params = filled;
+    if (params->from != NULL) return check_branch(request, params, error);
+    const enum status status = check_params(request, params, error);
+    return status == STATUS_OK ? train_names_note(request, params, 0, error) : status;
 }
 
 /* --- What is told of each checkpoint, and of the run ---- */
@@ -311,6 +319,20 @@ static enum status places_continue(const struct run_context *context, const stru
                                : status;
 }
 
+/* The step of the checkpoint that the run continues, 0 for fresh weights: its state tells it. */
+static enum status begun_at(const struct train_params *params, const struct places *places, int64_t *step,
+                            struct error *error)
+{
+    struct state_about state = {.step = 0};
+    const bool apart = places->state.hold != NULL;
+    enum status status = STATUS_OK;
+    if (params->from != NULL)
+        status =
+            apart ? state_look(places->state.path, &state, error) : train_branch_look(&places->from, &state, error);
+    *step = state.step;
+    return status;
+}
+
 static void places_reset(struct places *places)
 {
     data_source_reset(&places->dataset);
@@ -358,12 +380,15 @@ static enum status train_execute(const struct run_context *context, const void *
         .context = context, .measurements = out, .ids = json_array(), .averages = json_array()};
     struct places *places = calloc(1, sizeof *places);
     struct train_result found = {0};
+    int64_t begun = 0;
     enum status status = STATUS_OK;
     if (places == NULL || registrar.ids == NULL || registrar.averages == NULL)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a run");
     if (status == STATUS_OK) status = places_open(context, params, places, error);
     if (status == STATUS_OK) status = places_continue(context, params, places, error);
     if (status == STATUS_OK) status = name_trajectory(&registrar, params->trajectory, error);
+    if (status == STATUS_OK) status = begun_at(params, places, &begun, error);
+    if (status == STATUS_OK) status = train_names_check(context, params, registrar.trajectory, begun, error);
     if (status != STATUS_OK) goto done;
     (void)snprintf(registrar.dataset, sizeof registrar.dataset, "%s", places->dataset.row.name);
     (void)snprintf(registrar.validation, sizeof registrar.validation, "%s", places->validation.row.name);
@@ -412,6 +437,8 @@ const struct kind train_kind = {
     .measured = train_measured,
     .makes_trajectories = true,
     .check = train_check_params,
+    .vacant = train_names_vacant,
+    .meet = train_names_meet,
     .execute = train_execute,
     .plan = train_run_plan,
     .resumes = train_resumes,

@@ -163,15 +163,16 @@ enum status runs_post(struct http_context *context, const struct request *reques
     if (status == STATUS_OK) status = requirements_make(json_object_get(request->body, "requires"), &requires, error);
     if (status == STATUS_OK) {
         row = prepare_row(&run);
+        row.force = body->force;
         status = requirements_put(requires, &row, error);
     }
+    if (status == STATUS_OK) status = prepare_check_vacant(&run, &row, error);
     const bool dry_run = body->dry_run;
     if (status == STATUS_OK && dry_run) {
         struct dry_run_place place;
         status = application_dry_run_place(context, request->monitor, &place, error);
         if (status == STATUS_OK) status = dry_run_of_run(&place, &run, &document, error);
     } else if (status == STATUS_OK) {
-        row.force = body->force;
         row.priority = (int)body->priority;
         row.requester = request->principal.name;
         row.queued_most = application->queue_per_token;

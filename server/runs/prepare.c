@@ -186,6 +186,18 @@ enum status prepare_run(struct connection *connection, const struct kind *kind, 
     return status;
 }
 
+enum status prepare_check_vacant(const struct prepared_run *run, const struct run_new *row, struct error *error)
+{
+    const struct run_request *request = &run->request;
+    struct store_id equal;
+    bool found = false;
+    enum status status = STATUS_OK;
+    if (run->kind->vacant == NULL || request->makes == NULL) return STATUS_OK;
+    if (!row->force && row->dedupe_key != NULL)
+        status = run_find_equal(request->connection, row, &found, &equal, error);
+    return status == STATUS_OK && !found ? run->kind->vacant(request, error) : status;
+}
+
 void prepare_reset(struct prepared_run *run)
 {
     json_decref(run->request.params);

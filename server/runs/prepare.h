@@ -25,6 +25,10 @@ struct prepared_run { /* start with {0} */
 MUST_CHECK enum status prepare_run(struct connection *connection, const struct kind *kind, const json_t *params,
                                    const struct roots *roots, const char *data_directory, bool make,
                                    struct faults *faults, struct prepared_run *out, struct error *error);
+/* Refuses a run whose checkpoints would meet others (kind.vacant), unless an equal run answers the request of this row
+ * (which none does when it is forced). STATUS_CONFLICT; statuses of the store. */
+MUST_CHECK enum status prepare_check_vacant(const struct prepared_run *run, const struct run_new *row,
+                                            struct error *error);
 void prepare_reset(struct prepared_run *run);
 
 /* The row for the store; lent from `run`. */

@@ -4,6 +4,36 @@
 #include "runs/requirements.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+static bool are_equal(const struct prepared_run *a, const struct prepared_run *b)
+{
+    return a->dedupe_key[0] != '\0' && strcmp(a->dedupe_key, b->dedupe_key) == 0;
+}
+
+/* Refuses a run that would make checkpoints which an earlier one of the product makes too. Equal runs are one. */
+static enum status check_meeting(const struct kind *kind, const struct prepared_run *prepared, size_t last,
+                                 struct error *error)
+{
+    const json_t *makes = prepared[last].request.makes;
+    char words[KIND_MEET_TEXT];
+    for (size_t i = 0; i < last && kind->meet != NULL && makes != NULL; i++) {
+        const json_t *earlier = prepared[i].request.makes;
+        if (earlier == NULL || are_equal(&prepared[i], &prepared[last]) || !kind->meet(makes, earlier, words)) continue;
+        return error_set_at(error, STATUS_CONFLICT, json_string_value(json_object_get(makes, "pointer")),
+                            "runs %zu and %zu of the product would both %s: post runs one by one, each under a name of"
+                            " its own",
+                            i + 1, last + 1, words);
+    }
+    return STATUS_OK;
+}
+
+/* Points a refusal that ends the request into base and grid. */
+static void blame(const json_t *grid, struct error *error)
+{
+    const struct error cause = *error;
+    if (cause.pointer[0] != '\0') parameter_grid_pointer(grid, cause.pointer, error->pointer, sizeof error->pointer);
+}
 
 /* Prepares every run of the product; when one has faults, they are reported with pointers into base and grid. */
 static enum status prepare_all(struct connection *connection, const struct sweep_plan_request *request,
@@ -16,13 +46,16 @@ static enum status prepare_all(struct connection *connection, const struct sweep
         char pointer[160];
         status = prepare_run(connection, request->kind, json_array_get(product, i), request->roots,
                              request->data_directory, !request->dry_run, &found, &plan->prepared[i], error);
+        if (status == STATUS_OK) status = check_meeting(request->kind, plan->prepared, i, error);
         if (status == STATUS_OK) {
             plan->rows[i] = prepare_row(&plan->prepared[i]);
             plan->rows[i].requester = request->requester;
             plan->rows[i].queued_most = request->queued_most;
             status = requirements_put(request->requires, &plan->rows[i], error);
             if (status != STATUS_OK) return status;
+            status = prepare_check_vacant(&plan->prepared[i], &plan->rows[i], error);
         }
+        if (status == STATUS_CONFLICT) blame(request->grid, error);
         if (status != STATUS_OK && found.count == 0) faults_add(&found, error->pointer, "%s", error->detail);
         for (size_t j = 0; j < faults_kept(&found) && status_info(status)->http == 422; j++) {
             parameter_grid_pointer(request->grid, found.items[j].pointer, pointer, sizeof pointer);

@@ -51,27 +51,33 @@
 
 /* Finds an equal run by content or by ids, because the content of its inputs may have become known since (inputs.c).
  * One that waits must require the same, since it may wait for a worker that this request does not need, or not allow;
- * one that is being cancelled will have no result. It takes over a larger priority. */
-static enum status find_equal(struct connection *connection, const struct run_new *run, bool *found,
-                              struct store_id *id, struct error *error)
+ * one that is being cancelled will have no result. */
+enum status run_find_equal(struct connection *connection, const struct run_new *run, bool *found, struct store_id *id,
+                           struct error *error)
 {
     struct rows *rows;
     const enum status status = connection_query(
         connection,
-        "with equal as (select id from runs where (dedupe_key = $1 or named_key = $2)"
+        "select id from runs where (dedupe_key = $1 or named_key = $2)"
         " and (state = 'succeeded' or (cancel_requested_at is null and (state = 'running'"
         " or (state = 'queued' and requires is not distinct from $3::jsonb))))"
-        " order by (state = 'succeeded') desc, number desc limit 1), raised as (update runs r set priority = $4"
-        " from equal e where r.id = e.id and r.state = 'queued' and r.priority < $4) select id from equal",
-        VALUES(value_text(run->dedupe_key), value_text(run->named_key), value_json(run->requires),
-               value_integer(run->priority)),
-        &rows, error);
+        " order by (state = 'succeeded') desc, number desc limit 1",
+        VALUES(value_text(run->dedupe_key), value_text(run->named_key), value_json(run->requires)), &rows, error);
     *found = false;
     if (status != STATUS_OK) return status;
     *found = rows_count(rows) == 1;
     if (*found) *id = store_id_of(rows);
     rows_free(rows);
     return STATUS_OK;
+}
+
+/* A run that waits takes over the larger priority of an equal request. */
+static enum status raise_priority(struct connection *connection, const struct store_id *run, int priority,
+                                  struct error *error)
+{
+    return connection_execute(connection,
+                              "update runs set priority = $2 where id = $1 and state = 'queued' and priority < $2",
+                              VALUES(value_text(run->text), value_integer(priority)), NULL, error);
 }
 
 static const char *requester_of(const struct run_new *run)
@@ -133,7 +139,7 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
     *outcome = STORE_EXISTED;
     for (int i = 0; i < 3 && !made; i++) {
         if (run->dedupe_key != NULL && !run->force) {
-            if ((status = find_equal(connection, run, &found, id, error)) != STATUS_OK) return status;
+            if ((status = run_find_equal(connection, run, &found, id, error)) != STATUS_OK) return status;
             if (found) break;
         }
         if ((status = queue_quota_ask(connection, quota, error)) != STATUS_OK) return status;
@@ -154,6 +160,7 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
                                     run->datasets, run->dataset_count, error)) != STATUS_OK)
             return status;
     }
+    if (found && (status = raise_priority(connection, id, run->priority, error)) != STATUS_OK) return status;
     if (run->sweep == NULL) return STATUS_OK;
     return connection_execute(connection, "insert into sweep_runs (sweep, run) values ($1, $2) on conflict do nothing",
                               VALUES(value_text(run->sweep), value_text(id->text)), NULL, error);

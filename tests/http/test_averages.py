@@ -1,4 +1,4 @@
-"""Which averages are refused when they are posted: by checkpoints beside a trajectory."""
+"""Which averages are refused when they are posted: by their names in a sweep, by checkpoints beside a trajectory."""
 
 import models
 import pytest
@@ -18,6 +18,29 @@ def path(service):
 
 def dry_run(service, **params):
     return service.post("/v1/runs", {"kind": "average", "params": params, "dry_run": True})
+
+
+@pytest.mark.parametrize("dry", [True, False])
+@pytest.mark.parametrize("more, grid, where", [
+    ({"name": "both"}, {"weights": [[1, 2], [2, 1]]}, "/base/name"),
+    ({}, {"weights": [[1, 2], [2, 1]], "name": ["both"]}, "/grid/name"),
+    ({"into": "both", "trajectory": "averages", "checkpoints": None}, {"window": [2, 3]}, "/base/into"),
+])
+def test_averages_of_a_sweep_have_names_of_their_own(service, path, more, grid, where, dry):
+    base = {"checkpoints": path[:2], **more}
+    answer = service.post("/v1/sweeps", {"kind": "average", "base": base, "grid": grid, "dry_run": dry})
+    assert answer.status == 409 and answer.pointers == [where], answer.body
+    assert "runs 1 and 2 of the product would both make a checkpoint" in answer.json["detail"]
+    named = {key: value for key, value in base.items() if key not in ("name", "into")}
+    grid = {key: value for key, value in grid.items() if key != "name"}
+    assert service.post("/v1/sweeps", {"kind": "average", "base": named, "grid": grid, "dry_run": True}).status == 200
+
+
+def test_a_name_that_is_taken_is_pointed_at_in_a_sweep(service, path, name):
+    assert service.run("average", checkpoints=path[:2], name=name)["state"] == "succeeded"
+    answer = service.post("/v1/sweeps", {"kind": "average", "base": {"checkpoints": path[1:3]},
+                                         "grid": {"name": [name]}})
+    assert answer.status == 409 and answer.pointers == ["/grid/name"], answer.body
 
 
 def test_checkpoints_beside_a_trajectory_are_of_it(service, path, name):

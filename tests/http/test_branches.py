@@ -143,6 +143,133 @@ def test_a_state_that_a_branch_cannot_go_on_from_is_refused_at_once(service, bar
     assert said in answer.json["detail"], answer.body
 
 
+# ---- which names are free -------------------------------------------------------------------------------------------
+
+FRESH = {"model": MODEL, "tokenizer": {"name": "bytes"}, "tokens": 20 * STEP}
+
+
+def taken(answer, name, run=None):
+    assert answer.status == 409 and answer.pointers == ["/params/trajectory"], answer.body
+    assert f'there is a checkpoint "{name}"' in answer.json["detail"], answer.body
+    assert (f"of run {run} already" if run else '" already') in answer.json["detail"], answer.body
+    return answer.json["detail"]
+
+
+@pytest.mark.parametrize("dry", [True, False])
+@pytest.mark.parametrize("more", [
+    {"tokens": 30 * STEP}, {"tokens": 7 * STEP, "checkpoint_every": 0}, {"tokens": 35 * STEP, "checkpoint_every": 0}])
+def test_fresh_weights_need_a_trajectory_of_their_own(service, trunk, more, dry):
+    """Under names that are there the run would fail at its end, under others two trainings would be one curve."""
+    run = trunk[0]["id"]
+    said = taken(post(service, dry, **{**FRESH, "trajectory": "trunk", **more}), "trunk/step0000010", run)
+    assert "choose another" in said and '"from"' in said
+
+
+def test_what_was_registered_by_hand_is_in_the_way_too(service, trunk, bare):
+    taken(post(service, **FRESH, trajectory="bare"), "bare/bare")
+
+
+def test_an_equal_request_gets_its_run_whatever_that_has_made(service, trunk):
+    posted = {**FRESH, "trajectory": "equal"}
+    first = service.run("train", **COMMON, **posted)
+    assert first["state"] == "succeeded", first["error"]
+    answer = post(service, False, **posted)
+    assert answer.status == 200 and answer.json["id"] == first["id"], answer.body
+    assert post(service, **posted).status == 200
+    forced = service.post("/v1/runs", {"kind": "train", "params": {**COMMON, **posted}, "force": True})
+    taken(forced, "equal/step0000010", first["id"])
+
+
+def test_a_branch_may_write_into_a_trajectory_under_names_that_are_free(service, trunk):
+    """As one that goes on where its trunk ended; where the trunk went on, it may not."""
+    start = {"trajectory": "trunk", "from": "trunk/step0000020", "schedule": {"name": "constant", "peak": 0.002}}
+    said = taken(post(service, **start, tokens=40 * STEP), "trunk/step0000030", trunk[0]["id"])
+    assert '"from"' not in said
+    assert post(service, **start, tokens=35 * STEP, checkpoint_every=0).status == 200
+    ends = {**start, "from": "trunk/step0000030", "schedule": {"name": "constant", "peak": 1e-4}}
+    assert post(service, **ends, tokens=50 * STEP).status == 200
+
+
+def test_averages_are_in_the_way_of_averages(service, trunk):
+    posted = {**FRESH, "trajectory": "averaged", "ema": {"decay": 0.9}}
+    assert post(service, **posted).status == 200
+    service.checkpoint(trunk[1][20]["source"]["path"], "averaged-ema", "by-hand")
+    taken(post(service, **posted), "averaged-ema/by-hand")
+    assert post(service, **{**posted, "ema": None}).status == 200
+
+
+def test_a_run_that_has_not_ended_holds_its_names(service, trunk):
+    service.gate.hold("train", 3, "step", lease="*")
+    run = post(service, False, **FRESH, trajectory="held").json["id"]
+    service.held(run)
+    answer = post(service, **{**FRESH, "trajectory": "held", "tokens": 7 * STEP, "checkpoint_every": 0})
+    assert answer.status == 409 and answer.pointers == ["/params/trajectory"], answer.body
+    assert f'run {run}, which has not ended, is to train in the trajectory "held" too' in answer.json["detail"]
+    branch = {"trajectory": "held", "from": "trunk/step0000010", "schedule": {"name": "constant", "peak": 0.01}}
+    answer = post(service, **branch, tokens=40 * STEP)
+    assert answer.status == 409 and 'make a checkpoint "held/step0000020" too' in answer.json["detail"], answer.body
+    assert post(service, **branch, tokens=40 * STEP, checkpoint_every=0).status == 200
+    service.gate.open()
+    assert service.wait(run)["state"] == "succeeded"
+
+
+def test_a_worker_looks_again_before_it_trains(service, trunk):
+    """At what came into the trajectory while the run waited; what the run itself made is not in its way."""
+    service.gate.hold("train", 3, "step", lease="*")
+    first = post(service, False, **FRESH, trajectory="meanwhile", seed=1).json["id"]
+    service.held(first)
+    service.post(f"/v1/runs/{first}/cancel")
+    assert service.wait(first)["state"] == "cancelled"
+    service.gate.open()
+    service.checkpoint(trunk[1][20]["source"]["path"], "meanwhile", "by-hand")
+    service.post(f"/v1/runs/{first}/retry")
+    run = service.wait(first)
+    assert run["state"] == "failed" and run["error"]["status"] == 409, run
+    assert 'there is a checkpoint "meanwhile/by-hand"' in run["error"]["detail"]
+    assert run["progress"]["unit"] != "step" or run["progress"]["done"] <= 3, run["progress"]
+
+
+def test_a_run_that_is_tried_again_finds_its_own_checkpoints(service, trunk):
+    service.gate.hold("train", 15, "step", lease="*")
+    run = post(service, False, **FRESH, trajectory="again").json["id"]
+    service.held(run)
+    service.post(f"/v1/runs/{run}/cancel")
+    assert service.wait(run)["state"] == "cancelled"
+    service.gate.open()
+    assert len(service.get("/v1/checkpoints?trajectory=again").json["items"]) == 1
+    taken(post(service, **FRESH, trajectory="again"), "again/step0000010", run)
+    service.post(f"/v1/runs/{run}/retry")
+    assert service.wait(run)["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("dry", [True, False])
+@pytest.mark.parametrize("grid, where, said", [
+    ({"seed": [0, 1]}, "/base/trajectory", 'make a checkpoint "swept/step0000010"'),
+    ({"schedule.peak": [0.01, 0.02], "trajectory": ["swept"]}, "/grid/trajectory", "make a checkpoint"),
+    ({"tokens": [7 * STEP, 12 * STEP], "checkpoint_every": [0]}, "/base/trajectory", 'train in the trajectory "swept"'),
+])
+def test_runs_of_a_sweep_do_not_write_over_each_other(service, trunk, grid, where, said, dry):
+    base = {**COMMON, **FRESH, "trajectory": "swept", "schedule": {"name": "constant"}}
+    base = {key: value for key, value in base.items() if key not in grid}
+    answer = service.post("/v1/sweeps", {"kind": "train", "base": base, "grid": grid, "dry_run": dry})
+    assert answer.status == 409 and answer.pointers == [where], answer.body
+    assert "runs 1 and 2 of the product would both " in answer.json["detail"] and said in answer.json["detail"]
+
+
+def test_branches_of_a_sweep_may_share_a_trajectory(service, trunk):
+    """Those of unlike lengths, one checkpoint each."""
+    body = {"kind": "train", "dry_run": True, "grid": {"tokens": [32 * STEP, 36 * STEP]}, "base": {
+        **COMMON, "trajectory": "shared", "from": "trunk/step0000010", "checkpoint_every": 0,
+        "schedule": {"name": "constant", "peak": 0.01}}}
+    answer = service.post("/v1/sweeps", body)
+    assert answer.status == 200, answer.body
+    body["base"]["checkpoint_every"] = 4 * STEP
+    answer = service.post("/v1/sweeps", body)
+    assert answer.status == 409 and 'checkpoint "shared/step0000012"' in answer.json["detail"], answer.body
+    assert service.post("/v1/sweeps", {**body, "grid": {"trajectory": ["trunk"], "tokens": [40 * STEP]}}).pointers == [
+        "/grid/trajectory"]
+
+
 @pytest.mark.parametrize(("key", "value", "status", "said"), [
     ("num_key_value_head", 1, 422, '"num_key_value_heads"?'), ("colour", "blue", 422, "leave it out"),
     ("attention_dropout", 0.1, 422, "no dropout"), ("attention_dropout", 0.0, 200, None),

@@ -147,7 +147,8 @@ const struct param train_params[] = {
     {.name = "trajectory",
      .type = PARAM_TRAJECTORY,
      .offset = AT(trajectory),
-     .help = "where the checkpoints are registered; made anew"},
+     .help = "where the checkpoints are registered; made anew. Others there have none of their names; beside fresh"
+             " weights there are no others"},
     {.name = "model",
      .type = PARAM_JSON,
      .offset = AT(model),
