@@ -5,7 +5,10 @@
 
 #include <math.h>
 
-enum { LEAST = 3, UNITS_LEAST = 5, GROUPS_MOST = 50, ROUNDS_MOST = 200 };
+enum { LEAST = 3, GROUPS_MOST = 50, ROUNDS_MOST = 4 };
+
+/* A share of the residuals' norm, as correlation.h promises. Rounding alone leaves some 1e-16 times their number. */
+static const double residual_tolerance = 1e-9;
 
 /* Two passes, so that large means lose no digits. NAN without variance. */
 static double around(const double *x, const double *y, int64_t n, double mean_x, double mean_y)
@@ -68,16 +71,56 @@ void correlation_ranks(const double *values, int64_t n, int64_t *order, double *
     }
 }
 
-/* A sample without one group of units, and working memory. */
+/* A sample without one group of units, and working memory. All arrays are [points->n]. */
 struct sample {
     const struct correlation_points *points;
     enum correlation_kind kind;
-    int64_t n;
-    double *x, *y, *rank_x, *rank_y; /* [points->n] */
-    double *sums;                    /* [points->n] */
-    int64_t *trajectory, *budget;    /* [points->n] of the sample's numbers */
-    int64_t *counts, *order;         /* [points->n] */
+    int64_t n, units;
+    double *x, *y, *rank_x, *rank_y;
+    double *sums, *means, *direction;
+    int64_t *unit;                /* of all points: the number among the `units` that contribute; -1: not used */
+    int64_t *cohort;              /* of all points: the budget; -1: none, or no other point that is used has it */
+    int64_t *trajectory, *budget; /* of the sample's numbers */
+    int64_t *counts, *order;
 };
+
+/* ---- What contributes ---- */
+
+/* The point of a trajectory of one has no difference, and nothing is left of it about the trajectory's mean. */
+static bool contributes(const struct sample *s, int64_t i)
+{
+    const int64_t *trajectory = s->points->trajectory;
+    const bool follows = i > 0 && trajectory[i] == trajectory[i - 1];
+    if (s->kind == CORRELATION_DIFFERENCES) return follows;
+    return s->kind == CORRELATION_VALUES || follows || (i + 1 < s->points->n && trajectory[i] == trajectory[i + 1]);
+}
+
+/* Numbers the units with points that contribute. */
+static void number_units(struct sample *s)
+{
+    int64_t *numbers = s->order;
+    for (int64_t i = 0; i < s->points->n; i++) numbers[i] = -1;
+    for (int64_t i = 0; i < s->points->n; i++) {
+        int64_t *number = &numbers[s->points->unit[i]];
+        s->unit[i] = -1;
+        if (!contributes(s, i)) continue;
+        if (*number < 0) *number = s->units++;
+        s->unit[i] = *number;
+    }
+}
+
+/* The mean of a budget with a single point would leave nothing of that point. */
+static void keep_shared_budgets(struct sample *s)
+{
+    const int64_t *budget = s->points->budget;
+    for (int64_t i = 0; i < s->points->n; i++) s->counts[i] = 0;
+    for (int64_t i = 0; i < s->points->n; i++)
+        if (s->unit[i] >= 0 && budget[i] >= 0) s->counts[budget[i]]++;
+    for (int64_t i = 0; i < s->points->n; i++)
+        s->cohort[i] = budget[i] >= 0 && s->counts[budget[i]] > 1 ? budget[i] : -1;
+}
+
+/* ---- Correlations of a sample ---- */
 
 struct both {
     double pearson, spearman;
@@ -91,61 +134,89 @@ static double spread(const double *values, int64_t n)
     return squares;
 }
 
-/* Subtracts from every value the mean of its group (0 <= key < points->n; negative: no group). Returns the largest
- * mean. */
-static double center(struct sample *s, const int64_t *keys, double *values)
+static double squares(const double *values, int64_t n)
 {
-    double largest = 0;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += values[i] * values[i];
+    return sum;
+}
+
+/* s->means: to every value the mean of its group (0 <= key < points->n), 0 without one (negative). */
+static void group_means(struct sample *s, const int64_t *keys, const double *values)
+{
     for (int64_t i = 0; i < s->points->n; i++) s->sums[i] = 0, s->counts[i] = 0;
     for (int64_t i = 0; i < s->n; i++)
         if (keys[i] >= 0) s->sums[keys[i]] += values[i], s->counts[keys[i]]++;
-    for (int64_t i = 0; i < s->n; i++) {
-        if (keys[i] < 0) continue;
-        const double mean = s->sums[keys[i]] / (double)s->counts[keys[i]];
-        largest = fmax(largest, fabs(mean));
-        values[i] -= mean;
-    }
-    return largest;
+    for (int64_t i = 0; i < s->n; i++) s->means[i] = keys[i] >= 0 ? s->sums[keys[i]] / (double)s->counts[keys[i]] : 0;
 }
 
-/* Residuals with trajectory and budget as fixed effects: subtracts means in turns until none is left. Residuals that
- * are only rounding errors become 0. */
-static void residuals(struct sample *s, double *values)
+static void center(struct sample *s, const int64_t *keys, double *values)
 {
-    const double before = spread(values, s->n);
-    for (int round = 0; round < ROUNDS_MOST; round++) {
-        const double left = center(s, s->trajectory, values) + center(s, s->budget, values);
-        if (left <= 1e-14 * sqrt(before)) break;
-    }
-    (void)center(s, s->trajectory, values);
-    const bool rounding = spread(values, s->n) <= 1e-20 * before;
-    for (int64_t i = 0; rounding && i < s->n; i++) values[i] = 0;
+    group_means(s, keys, values);
+    for (int64_t i = 0; i < s->n; i++) values[i] -= s->means[i];
 }
 
-/* Fills the sample without group `left_out` of `groups`; -1: with all. */
-static void fill(struct sample *s, int64_t left_out, int64_t groups)
+/* Conjugate gradients for the least squares in the budgets' effects, of values about the means of trajectories, which
+ * all steps keep at 0. What is left, the budgets' means m of the residuals, bounds their error by n |m|: an effect b
+ * on budgets is joined by at most n points to one of the other sign, or to a point without a budget, so that at least
+ * max(b)^2 / n of it is left about the means of trajectories, of at most n max(b)^2. Means in turns would need as many
+ * rounds as trajectories that share budgets only with their neighbours, squared. */
+static bool take_off_budgets(struct sample *s, double *values, double least)
+{
+    double before = 1;
+    for (int64_t step = 0; step <= s->n; step++) {
+        group_means(s, s->budget, values);
+        const double left = squares(s->means, s->n), size = squares(values, s->n);
+        if ((double)s->n * sqrt(left) <= residual_tolerance * sqrt(size) || size <= least) return true;
+        for (int64_t i = 0; i < s->n; i++)
+            s->direction[i] = s->means[i] + (step > 0 ? left / before * s->direction[i] : 0);
+        before = left;
+        group_means(s, s->trajectory, s->direction);
+        for (int64_t i = 0; i < s->n; i++) s->means[i] = s->direction[i] - s->means[i];
+        const double length = squares(s->means, s->n);
+        if (!(length > 0)) return false;
+        for (int64_t i = 0; i < s->n; i++) values[i] -= left / length * s->means[i];
+    }
+    return false;
+}
+
+/* Residuals with trajectory and budget as fixed effects; false if they are not found. Residuals that are only rounding
+ * errors become 0. Every round starts from residuals, so that it has less rounding to undo. */
+static bool residuals(struct sample *s, double *values)
+{
+    const double least = 1e-20 * spread(values, s->n);
+    bool found = false;
+    center(s, s->trajectory, values);
+    for (int round = 0; round < ROUNDS_MOST && !found; round++) {
+        center(s, s->trajectory, values);
+        found = take_off_budgets(s, values, least);
+    }
+    const bool rounding = squares(values, s->n) <= least;
+    for (int64_t i = 0; rounding && i < s->n; i++) values[i] = 0;
+    return found;
+}
+
+/* Fills the sample without group `left_out` of `groups`; -1: with all. False without residuals. */
+static bool fill(struct sample *s, int64_t left_out, int64_t groups)
 {
     const struct correlation_points *points = s->points;
     const bool differences = s->kind == CORRELATION_DIFFERENCES;
     s->n = 0;
-    for (int64_t i = differences ? 1 : 0; i < points->n; i++) {
-        if (left_out >= 0 && points->unit[i] % groups == left_out) continue;
-        if (differences && points->trajectory[i] != points->trajectory[i - 1]) continue;
+    for (int64_t i = 0; i < points->n; i++) {
+        if (s->unit[i] < 0 || s->unit[i] % groups == left_out) continue;
         s->x[s->n] = differences ? points->x[i] - points->x[i - 1] : points->x[i];
         s->y[s->n] = differences ? points->y[i] - points->y[i - 1] : points->y[i];
         s->trajectory[s->n] = points->trajectory[i];
-        s->budget[s->n] = points->budget[i];
+        s->budget[s->n] = s->cohort[i];
         s->n++;
     }
-    if (s->kind != CORRELATION_WITHIN) return;
-    residuals(s, s->x);
-    residuals(s, s->y);
+    return s->kind != CORRELATION_WITHIN || (residuals(s, s->x) && residuals(s, s->y));
 }
 
 static struct both measure(struct sample *s, int64_t left_out, int64_t groups)
 {
-    fill(s, left_out, groups);
-    if (s->n < LEAST || !varies(s->x, s->n) || !varies(s->y, s->n)) return (struct both){NAN, NAN};
+    const bool filled = fill(s, left_out, groups);
+    if (!filled || s->n < LEAST || !varies(s->x, s->n) || !varies(s->y, s->n)) return (struct both){NAN, NAN};
     correlation_ranks(s->x, s->n, s->order, s->rank_x);
     correlation_ranks(s->y, s->n, s->order, s->rank_y);
     const double mean = (double)(s->n + 1) / 2; /* exact mean of the ranks, with or without ties */
@@ -182,7 +253,7 @@ static double deviation(const double *values, int64_t n)
 static void jackknife(struct sample *s, struct correlation *out)
 {
     double z[GROUPS_MOST], rank_z[GROUPS_MOST];
-    const int64_t groups = s->points->units < GROUPS_MOST ? s->points->units : GROUPS_MOST;
+    const int64_t groups = s->units < GROUPS_MOST ? s->units : GROUPS_MOST;
     for (int64_t g = 0; g < groups; g++) {
         const struct both without = measure(s, g, groups);
         z[g] = (double)(groups - 1) * fisher(without.pearson);
@@ -228,18 +299,21 @@ static void effective(const struct sample *s, struct correlation *out)
     around_rank(out->spearman, 0, size, &out->spearman_low, &out->spearman_high);
 }
 
-/* Whether every trajectory is a unit of its own. */
-static bool apart(const struct correlation_points *points)
+/* Whether every trajectory with differences is a unit of its own. */
+static bool apart(const struct sample *s)
 {
-    int64_t trajectories = points->n > 0;
-    for (int64_t i = 1; i < points->n; i++) trajectories += points->trajectory[i] != points->trajectory[i - 1];
-    return trajectories == points->units;
+    int64_t trajectories = 0;
+    for (int64_t i = 0; i < s->points->n; i++) {
+        const bool first = i == 0 || s->unit[i - 1] < 0 || s->points->trajectory[i] != s->points->trajectory[i - 1];
+        trajectories += first && s->unit[i] >= 0;
+    }
+    return trajectories == s->units;
 }
 
 static enum status sample_new(struct sample *s, struct error *error)
 {
-    double **numbers[] = {&s->x, &s->y, &s->rank_x, &s->rank_y, &s->sums};
-    int64_t **integers[] = {&s->trajectory, &s->budget, &s->counts, &s->order};
+    double **numbers[] = {&s->x, &s->y, &s->rank_x, &s->rank_y, &s->sums, &s->means, &s->direction};
+    int64_t **integers[] = {&s->unit, &s->cohort, &s->trajectory, &s->budget, &s->counts, &s->order};
     enum status status = STATUS_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && status == STATUS_OK; i++)
         status = memory_new(s->points->n, sizeof(double), "correlation", numbers[i], error);
@@ -255,6 +329,10 @@ static void sample_reset(struct sample *s)
     memory_free(s->rank_x);
     memory_free(s->rank_y);
     memory_free(s->sums);
+    memory_free(s->means);
+    memory_free(s->direction);
+    memory_free(s->unit);
+    memory_free(s->cohort);
     memory_free(s->trajectory);
     memory_free(s->budget);
     memory_free(s->counts);
@@ -265,16 +343,19 @@ enum status correlation_measure(const struct correlation_points *points, enum co
                                 struct correlation *out, struct error *error)
 {
     struct sample s = {.points = points, .kind = kind};
-    *out = (struct correlation){0, NAN, NAN, NAN, NAN, NAN, NAN};
+    *out = (struct correlation){0, 0, NAN, NAN, NAN, NAN, NAN, NAN};
     const enum status status = sample_new(&s, error);
     if (status == STATUS_OK) {
+        number_units(&s);
+        keep_shared_budgets(&s);
         const struct both found = measure(&s, -1, 1);
         out->n = s.n;
+        out->units = s.units;
         out->pearson = found.pearson;
         out->spearman = found.spearman;
-        if (isfinite(found.pearson) && points->units >= UNITS_LEAST)
+        if (isfinite(found.pearson) && s.units >= CORRELATION_UNITS_LEAST)
             jackknife(&s, out);
-        else if (isfinite(found.pearson) && kind == CORRELATION_DIFFERENCES && apart(points))
+        else if (isfinite(found.pearson) && kind == CORRELATION_DIFFERENCES && apart(&s))
             effective(&s, out);
     }
     sample_reset(&s);

@@ -12,6 +12,9 @@
  *   Only if every trajectory is a unit of its own. Spearman's is wider by sqrt(1 + r^2 / 2) (Bonett and Wright 2000).
  * The jackknife of few ranks often sees the same order in all its samples, so Spearman's interval is never narrower
  * than that of as many independent points, and there is none where all ranks agree or oppose.
+ * A trajectory with a single point has no difference and leaves nothing about its mean: within and of differences it
+ * counts neither as points nor as a unit. Counted as units, single points made intervals of two walks that hold 0 82
+ * times of 100.
  * A bootstrap over five units would exclude 0 for independent walks 15 to 24 times of 100. */
 #ifndef EVAL_CORRELATION_H
 #define EVAL_CORRELATION_H
@@ -26,23 +29,28 @@ enum correlation_kind {
     CORRELATION_DIFFERENCES, /* of the changes from one point of a trajectory to the next */
 };
 
+enum { CORRELATION_UNITS_LEAST = 5 }; /* for a jackknife over them */
+
 /* Points, those of a trajectory one after another in the order of training. */
 struct correlation_points {
     const double *x, *y;       /* [n] finite */
     const int64_t *trajectory; /* [n] from 0 to n - 1 */
     const int64_t *unit;       /* [n] from 0 to units - 1 */
-    const int64_t *budget;     /* [n] from 0 to n - 1, equal for comparable points of several trajectories; -1: none */
+    const int64_t *budget;     /* [n] from 0 to n - 1, equal for comparable points of several trajectories; -1: none,
+                                  as is one that no other point of a trajectory of two or more has */
     int64_t n, units;
 };
 
 struct correlation {
     int64_t n;                /* numbers used: points, or differences */
-    double pearson, spearman; /* NAN: fewer than three, or one of the quantities does not vary */
+    int64_t units;            /* that these are of */
+    double pearson, spearman; /* NAN: fewer than three, one of the quantities does not vary, or residuals not found */
     double low, high;         /* of pearson, 95 %; NAN: none */
     double spearman_low, spearman_high;
 };
 
-/* Spearman's is Pearson's of the ranks, ties sharing the mean of theirs. STATUS_NO_MEMORY. */
+/* Spearman's is Pearson's of the ranks, ties sharing the mean of theirs. Residuals are those of least squares with a
+ * constant for each trajectory and budget, to 1e-9 of their norm. STATUS_NO_MEMORY. */
 MUST_CHECK enum status correlation_measure(const struct correlation_points *points, enum correlation_kind kind,
                                            struct correlation *out, struct error *error);
 

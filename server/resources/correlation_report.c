@@ -20,6 +20,11 @@ static const struct result_field part_fields[] = {
      .offset = PART(spearman_low),
      .high = PART(spearman_high),
      .help = "95 %, of spearman"},
+    {.name = "units",
+     .type = RESULT_INTEGER,
+     .offset = PART(units),
+     .help = "Independent units of the n: tags `seed`, else trajectories without their branches and averages. Within "
+             "and of differences only trajectories with two checkpoints or more count"},
     {0},
 };
 static const struct result_shape part_shape = {.name = "CorrelationPart", .fields = part_fields};
@@ -28,10 +33,6 @@ static const struct result_shape part_shape = {.name = "CorrelationPart", .field
 
 static const struct result_field numbers_fields[] = {
     {.type = RESULT_MERGED, .offset = NUMBERS(values), .shape = &part_shape},
-    {.name = "units",
-     .type = RESULT_INTEGER,
-     .offset = NUMBERS(units),
-     .help = "Independent units: tags `seed`, else trajectories without their branches and averages"},
     {.name = "within",
      .type = RESULT_OBJECT,
      .offset = NUMBERS(within),

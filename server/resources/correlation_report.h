@@ -11,7 +11,6 @@
 /* The correlations of some pairs. */
 struct correlation_numbers {
     struct correlation values, within, differences;
-    int64_t units;
     const char *note; /* a constant; NULL: no number is missing */
 };
 

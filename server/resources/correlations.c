@@ -49,7 +49,6 @@ static enum status read_question(struct connection *connection, const struct req
 struct points {
     double *x, *y;
     int64_t *trajectory, *unit, *budget;
-    int64_t *sharing; /* how many have the budget of that number */
     int64_t count, trajectories, units;
 };
 
@@ -60,13 +59,12 @@ static void points_reset(struct points *points)
     memory_free(points->trajectory);
     memory_free(points->unit);
     memory_free(points->budget);
-    memory_free(points->sharing);
 }
 
 static enum status points_new(int64_t count, struct points *out, struct error *error)
 {
     double **numbers[] = {&out->x, &out->y};
-    int64_t **integers[] = {&out->trajectory, &out->unit, &out->budget, &out->sharing};
+    int64_t **integers[] = {&out->trajectory, &out->unit, &out->budget};
     enum status status = STATUS_OK;
     *out = (struct points){.count = count};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && status == STATUS_OK; i++)
@@ -113,15 +111,6 @@ static enum status points_key(const json_t *list, size_t first, json_t *known, s
     return out->budget[i] < 0 ? error->status : STATUS_OK;
 }
 
-/* A budget of one point alone would leave nothing of it. */
-static void points_part(struct points *out)
-{
-    for (int64_t i = 0; i < out->count; i++)
-        if (out->budget[i] >= 0) out->sharing[out->budget[i]]++;
-    for (int64_t i = 0; i < out->count; i++)
-        if (out->budget[i] == i && out->sharing[i] == 1) out->budget[i] = -1;
-}
-
 static enum status points_take(const json_t *list, size_t first, size_t count, const struct monitor *monitor,
                                struct points *out, struct error *error)
 {
@@ -135,12 +124,11 @@ static enum status points_take(const json_t *list, size_t first, size_t count, c
         out->y[i] = json_number_value(json_object_get(point, "y"));
         status = points_key(list, first, known, out, i, error);
     }
-    if (status == STATUS_OK) points_part(out);
     json_decref(known);
     return status;
 }
 
-static const char *note_of(const struct correlation *values, int64_t series)
+static const char *note_of(const struct correlation *values, const struct correlation *within, int64_t series)
 {
     if (series > 1)
         return "several series (method, evaluation, calibration) are not pooled: \"series\" has each one's own, "
@@ -151,6 +139,9 @@ static const char *note_of(const struct correlation *values, int64_t series)
         return "no interval of the values: fewer than five independent trajectories (branches and averages belong to "
                "their trunk), and the points of one share its trend; \"differences\" is about changes from checkpoint "
                "to checkpoint. Two series that share a trend go together though neither causes the other";
+    if (!isfinite(within->low) && within->units < CORRELATION_UNITS_LEAST)
+        return "no interval of what is left within trajectories: fewer than five independent trajectories have two "
+               "checkpoints or more, and nothing is left of a single one";
     return NULL;
 }
 
@@ -168,9 +159,9 @@ static enum status describe(const json_t *list, size_t first, size_t count, int6
     if (status == STATUS_OK) status = correlation_measure(&given, CORRELATION_WITHIN, &out->within, error);
     if (status == STATUS_OK) status = correlation_measure(&given, CORRELATION_DIFFERENCES, &out->differences, error);
     if (status == STATUS_OK) {
-        if (series > 1) out->values = (struct correlation){out->values.n, NAN, NAN, NAN, NAN, NAN, NAN};
-        out->units = points.units;
-        out->note = note_of(&out->values, series);
+        if (series > 1)
+            out->values = (struct correlation){out->values.n, out->values.units, NAN, NAN, NAN, NAN, NAN, NAN};
+        out->note = note_of(&out->values, &out->within, series);
     }
     points_reset(&points);
     return status;

@@ -156,8 +156,9 @@ def correlation(points):
     pairs = [(point["x"], point["y"]) for point in points]
     found = pearson(pairs) if len(pairs) >= 3 else None
     around = None if found is None else [max(-1, found - 0.2), min(1, found + 0.08)]
-    numbers = {"n": len(pairs), "pearson": found, "spearman": found, "interval": around, "spearman_interval": around}
-    return {**numbers, "units": 5, "within": numbers, "differences": {**numbers, "n": len(pairs) - 5}}
+    numbers = {"n": len(pairs), "pearson": found, "spearman": found, "interval": around, "spearman_interval": around,
+               "units": 5}
+    return {**numbers, "within": numbers, "differences": {**numbers, "n": len(pairs) - 5}}
 
 
 def correlations(world, names, x, y):

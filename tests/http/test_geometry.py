@@ -533,6 +533,8 @@ def test_an_average_is_no_unit_of_its_own(service, path):
     assert units == {"units-alone": "trajectory units-alone"} | dict.fromkeys(
         ("geometry", "units-mean", "units-again"), "trajectory geometry")
     assert found["n"] == 4 and found["units"] == 2
+    # single checkpoints leave nothing about the means of their trajectories, and have no difference
+    assert [(found[part]["n"], found[part]["units"]) for part in ("within", "differences")] == [(0, 0), (0, 0)]
     # asked for alone, the same
     found = service.get(f"/v1/correlations?x=kl&y=delta&dataset={data}&trajectory=units-again").json
     assert [point["unit"] for point in found["points"]] == ["trajectory geometry"]
@@ -566,6 +568,7 @@ def test_correlations_are_within_series_and_over_independent_units(service, fami
         return numpy.corrcoef(left(x, rows), left(y, rows))[0, 1]
 
     everything = numpy.ones(len(points), bool)
+    assert one["within"]["units"] == one["differences"]["units"] == 6
     assert one["within"]["pearson"] == pytest.approx(within(everything), rel=1e-6)
     # the jackknife over units on Fisher's z; 2.570582 is Student's quantile of five degrees of freedom
     pseudo = 5 * numpy.arctanh([within(place["trajectory"] != f"family-{unit}") for unit in range(6)])
