@@ -42,8 +42,8 @@ static const struct param rule_fields[] = {
      .type = PARAM_JSON,
      .offset = offsetof(struct rule, series),
      .fallback = "{}",
-     .help = "Only of series with these values: label, dataset, protocol, calibration, method, or a field of the"
-             " method like method.bits. Where several fit, each must be within the limit"},
+     .help = "Only of series with these values: label (`method_label` of measurements), dataset, protocol, calibration,"
+             " method, or a field of the method like method.bits. Where several fit, each must be within the limit"},
     LIMIT_PARAM("max", 0, "The value may not be above it"),
     LIMIT_PARAM("min", 1, "The value may not be below it"),
     LIMIT_PARAM("max_ratio", 2, "Value over the median of the checkpoints before; may not be above it"),

@@ -1,5 +1,6 @@
 #include "follow/verdict.h"
 
+#include "base/buffer.h"
 #include "follow/gate_rules.h"
 #include "follow/verdict_change.h"
 #include "kinds/integrity.h"
@@ -7,6 +8,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { SHOWN_MOST = 5 /* values of series that a reason names */ };
 
 enum outcome { OUTCOME_PASS, OUTCOME_PENDING, OUTCOME_FAIL }; /* the larger one decides */
 
@@ -116,6 +119,32 @@ static json_t *render(json_t *rule, const struct judgement *judgement, const jso
                      "reason", judgement->reason);
 }
 
+/* Nothing fits the rule at this checkpoint. Where nothing of the trajectory ever does, the rule may have a typo: names
+ * what there is. `reason` is appended to. */
+static enum status tell_unmatched(struct connection *connection, const struct gate_question *question,
+                                  struct buffer *reason, struct error *error)
+{
+    json_t *found = NULL, *value;
+    size_t i;
+    enum status status = gate_unmatched(connection, question, SHOWN_MOST + 1, &found, error);
+    const json_t *there = json_object_get(found, "there");
+    if (status == STATUS_OK && json_is_object(found)) {
+        buffer_printf(reason, "not measured: no series of %s in this trajectory has the %s \"%s\"; there %s",
+                      question->metric, json_string_value(json_object_get(found, "key")),
+                      json_string_value(json_object_get(found, "asked")), json_array_size(there) == 1 ? "is" : "are");
+        json_array_foreach(there, i, value)
+        {
+            if (i == SHOWN_MOST)
+                buffer_puts(reason, " and others");
+            else
+                buffer_printf(reason, "%s \"%s\"", i > 0 ? "," : "", json_string_value(value));
+        }
+        status = buffer_status(reason, "a reason", error);
+    }
+    json_decref(found);
+    return status;
+}
+
 static enum status judge_metric(struct connection *connection, const struct checkpoint *checkpoint, json_t *rule,
                                 enum outcome *outcome, json_t **out, struct error *error)
 {
@@ -128,6 +157,7 @@ static enum status judge_metric(struct connection *connection, const struct chec
     };
     json_t *list = NULL, *item, *shown = NULL;
     struct judgement worst = {.outcome = OUTCOME_PENDING, .limit = NAN, .reason = "not measured"};
+    struct buffer unmatched = {0};
     size_t i;
     enum status status =
         change ? gate_history(connection, &question, &list, error) : gate_values(connection, &question, &list, error);
@@ -149,9 +179,13 @@ static enum status judge_metric(struct connection *connection, const struct chec
         worst = one;
         shown = item;
     }
+    if (status == STATUS_OK && json_array_size(list) == 0)
+        status = tell_unmatched(connection, &question, &unmatched, error);
+    if (unmatched.length > 0) worst.reason = unmatched.bytes;
     *outcome = worst.outcome;
     if (status == STATUS_OK && (*out = render(rule, &worst, shown, NULL)) == NULL)
         status = error_no_memory(error, "a verdict");
+    buffer_reset(&unmatched);
     changepoints_tests_reset(&tests);
     json_decref(list);
     return status;

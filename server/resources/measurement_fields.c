@@ -12,10 +12,9 @@ enum { NAME_SIZE = 80, LIST_MOST = 4096 };
 
 /* Fields of every row, as measurement_page has them. */
 static const char *const names[] = {
-    "trajectory",     "trajectory_id", "checkpoint", "checkpoint_name", "step",
-    "tokens",         "learning_rate", "tags",       "series",          "label",
-    "method",         "bits",          "dataset",    "evaluated_on",    "protocol_id",
-    "calibration_id", "calibrated_on", "run",        "measured_at",
+    "trajectory",   "trajectory_id", "checkpoint",     "checkpoint_name", "step",   "tokens",      "learning_rate",
+    "tags",         "series",        "label",          "method_label",    "method", "bits",        "dataset",
+    "evaluated_on", "protocol_id",   "calibration_id", "calibrated_on",   "run",    "measured_at",
 };
 enum { NAMES = sizeof names / sizeof names[0] };
 

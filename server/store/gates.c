@@ -155,6 +155,40 @@ enum status gate_history(struct connection *connection, const struct gate_questi
         document, error);
 }
 
+/* The series of the metric $2 in the trajectory of the checkpoint $1: its own, stepping from one to the next along the
+ * primary key, and those of other checkpoints of the same content. */
+#define SERIES_THERE                                                                                                   \
+    "with recursive target as (select trajectory as id from checkpoints where id = $1),"                               \
+    " own as (select f.series from target t cross join lateral (select n.series from newest n where n.trajectory ="    \
+    " t.id and n.metric = $2 order by n.series limit 1) f union all select f.series from own o cross join target t"    \
+    " cross join lateral (select n.series from newest n where n.trajectory = t.id and n.metric = $2"                   \
+    " and n.series > o.series order by n.series limit 1) f),"                                                          \
+    " found as (select series from own union select m.series from target t join same_content a on a.trajectory = t.id" \
+    " join checkpoints at on at.id = a.checkpoint join checkpoints k on k.sha256 = at.sha256 and k.id <> at.id"        \
+    " join newest m on m.checkpoint = k.id and m.metric = $2 where $2 not in " BETWEEN_CHECKPOINTS "),"                \
+    " there as (select s.* from series s where s.id in (select series from found))"
+#define VALUE_THERE                                                                                            \
+    " case k.key when 'label' then s.label when 'dataset' then s.dataset when 'protocol' then s.protocol when" \
+    " 'calibration' then s.calibration else s.method end "
+
+enum status gate_unmatched(struct connection *connection, const struct gate_question *question, int64_t most,
+                           json_t **document, struct error *error)
+{
+    return connection_query_json(
+        connection,
+        CONNECTION_KEEPS_PLAN SERIES_THERE
+        ", keys as (select p.place, p.key, f.value from jsonb_each_text($3::jsonb) f join (values (1, 'label'),"
+        " (2, 'method'), (2, 'method.name'), (3, 'dataset'), (4, 'protocol'), (5, 'calibration')) p (place, key)"
+        " on p.key = f.key)"
+        " select coalesce((select json_build_object('key', k.key, 'asked', left(k.value, 200), 'there',"
+        " (select json_agg(left(v.value, 200) order by v.value) from (select distinct" VALUE_THERE
+        "as value from there s order by value limit $4) v)) from keys k where exists (select from there)"
+        " and not exists (select from there s where" VALUE_THERE "= k.value) order by k.place limit 1), 'null')",
+        VALUES(value_text(question->checkpoint), value_text(question->metric), value_json(question->series),
+               value_integer(most)),
+        document, error);
+}
+
 enum status gate_read(struct connection *connection, const char *checkpoint, bool *read, struct error *error)
 {
     return connection_query_boolean(connection, "select exists (select from checkpoint_health where checkpoint = $1)",

@@ -44,6 +44,13 @@ MUST_CHECK enum status gate_values(struct connection *connection, const struct g
 MUST_CHECK enum status gate_history(struct connection *connection, const struct gate_question *question,
                                     json_t **document, struct error *error);
 
+/* null, or {"key", "asked", "there": [texts]}: the first key of the question's series (label, method, dataset,
+ * protocol, calibration) whose value no series of the metric has in the whole trajectory, and at most `most` of the
+ * values that there are, each cut to 200 characters (names have no more). null too where the metric was never measured:
+ * nothing tells what will be. */
+MUST_CHECK enum status gate_unmatched(struct connection *connection, const struct gate_question *question, int64_t most,
+                                      json_t **document, struct error *error);
+
 /* Whether the checkpoint's weights were read by a health run. */
 MUST_CHECK enum status gate_read(struct connection *connection, const char *checkpoint, bool *read,
                                  struct error *error);

@@ -110,7 +110,8 @@ enum status measurement_series(struct connection *connection, const struct measu
 #define ROW                                                                                                     \
     "json_build_object('trajectory', c.trajectory_name, 'trajectory_id', c.trajectory, 'checkpoint', c.id,"     \
     " 'checkpoint_name', c.name, 'step', c.step, 'tokens', c.tokens, 'learning_rate', c.learning_rate, 'tags'," \
-    " c.tags, 'series', " SERIES_ID ", 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"       \
+    " c.tags, 'series', " SERIES_ID                                                                             \
+    ", 'method_label', label, 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"                \
     " nullif(dataset, ''), 'evaluated_on', nullif(evaluated_on, ''), 'protocol_id', nullif(protocol, ''),"      \
     " 'calibration_id', nullif(calibration, ''), 'calibrated_on', nullif(calibrated_on, ''), 'run', g.run,"     \
     " 'measured_at', (select rfc3339(finished_at) from runs r where r.id = g.run), 'values', measured)"

@@ -39,11 +39,10 @@ MUST_CHECK enum status measurement_series(struct connection *connection, const s
 
 /* {"items", "next"}: all rows of at most page->limit checkpoints that have any, by trajectory in the given order, step
  * (or falling step) and series. A row: {"trajectory", "trajectory_id", "checkpoint", "checkpoint_name", "step",
- * "tokens", "learning_rate", "tags", "series", "method", "bits", "dataset", "evaluated_on", "protocol_id",
- * "calibration_id", "calibrated_on", "run",
- * "measured_at", "values": {METRIC: [VALUE, LOW, HIGH]}}. The newest measurement counts; `run` and `measured_at` are of
- * the newest in the row. Checkpoints of the same content share what was measured. STATUS_INVALID at /cursor when the
- * page's last checkpoint is gone. */
+ * "tokens", "learning_rate", "tags", "series", "method_label", "method", "bits", "dataset", "evaluated_on",
+ * "protocol_id", "calibration_id", "calibrated_on", "run", "measured_at", "values": {METRIC: [VALUE, LOW, HIGH]}}. The
+ * newest measurement counts; `run` and `measured_at` are of the newest in the row. Checkpoints of the same content
+ * share what was measured. STATUS_INVALID at /cursor when the page's last checkpoint is gone. */
 MUST_CHECK enum status measurement_page(struct connection *connection, const struct measurement_selection *selection,
                                         const struct page *page, json_t **document, struct error *error);
 

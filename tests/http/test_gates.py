@@ -79,6 +79,50 @@ def test_a_budget_passes_fails_and_is_pending_where_nothing_was_measured(service
     assert one(service, name, "step2")["verdict"] == "pending"
 
 
+def test_a_label_of_the_table_is_matched_whatever_else_is_measured(service, name):
+    """method_label stays; label names the data as soon as there are others. The reason tells what would match."""
+    service.checkpoint(models.write_llama(service.files / name, seed=661), name, "step0", step=0)
+    for data in ("a", "b"):
+        service.sequences(f"{name}-{data}", models.rows(4, 32, seed=7 if data == "a" else 8))
+    make(service, f"{name}-early", {"metric": "delta", "series": {"label": "rtn 4-bit g23"}, "max": 1e6},
+         trajectory=name)
+    assert one(service, f"{name}-early", "step0")["reason"] == "not measured"
+    seen = []
+    for data in ("a", "b"):
+        quantize(service, f"{name}/step0", 4, f"{name}-{data}")
+        seen.append(service.get(f"/v1/measurements?trajectory={quoted(name)}&metric=delta").json["items"])
+    assert [row["method_label"] for rows in seen for row in rows] == ["rtn 4-bit g32"] * 3
+    assert seen[0][0]["label"] == "rtn 4-bit g32" and seen[1][0]["label"] != "rtn 4-bit g32"
+    make(service, name, {"metric": "delta", "series": {"label": seen[1][0]["method_label"]}, "max": 1e6},
+         trajectory=name)
+    assert one(service, name, "step0")["verdict"] == "pass"
+    head = "not measured: no series of delta in this trajectory has the "
+    for i, (key, value, there) in enumerate([
+            ("label", seen[1][0]["label"], 'is "rtn 4-bit g32"'), ("method", "gptq", 'is "rtn"'),
+            ("method.name", "awq", 'is "rtn"'), ("protocol", "none", "are "),
+            ("dataset", "gates-date", f'are "{name}-a", "{name}-b"')]):
+        make(service, f"{name}{i}", {"metric": "delta", "series": {key: value}, "max": 1e6}, trajectory=name)
+        reason = one(service, f"{name}{i}", "step0")["reason"]
+        assert reason.startswith(f'{head}{key} "{value}"; there {there}'), reason
+    assert one(service, f"{name}-early", "step0")["reason"] == f'{head}label "rtn 4-bit g23"; there is "rtn 4-bit g32"'
+    # Of the same content, so that what was measured of the first is there too.
+    service.checkpoint(models.write_llama(service.files / name / "again", seed=661), f"{name}-twin", "step0", step=0)
+    service.checkpoint(models.write_llama(service.files / name / "other", seed=662), f"{name}-twin", "step1", step=1)
+    make(service, f"{name}-twin", {"metric": "delta", "series": {"label": "rtn"}, "max": 1}, trajectory=f"{name}-twin")
+    assert one(service, f"{name}-twin", "step1")["reason"] == f'{head}label "rtn"; there is "rtn 4-bit g32"'
+
+
+def test_a_reason_names_few_of_many_series(service, name):
+    service.checkpoint(models.write_llama(service.files / name, seed=663), name, "step0", step=0)
+    for i in range(6):
+        service.sequences(f"{name}-{i}", models.rows(2, 16, seed=i))
+        assert service.run("evaluate", checkpoint=f"{name}/step0", dataset=f"{name}-{i}",
+                           sequence_length=None)["state"] == "succeeded"
+    make(service, name, {"metric": "loss", "series": {"dataset": "x" * 250}, "max": 1e6}, trajectory=name)
+    reason = one(service, name, "step0")["reason"]
+    assert f'"{"x" * 200}"' in reason and reason.count('"') == 12 and reason.endswith('-4" and others'), reason
+
+
 def test_a_lower_limit(service, course, name):
     loss = course[1, 4]["result"]["loss_fp"]
     make(service, name, {"metric": "loss_fp", "min": loss - 0.1}, {"metric": "loss_fp", "min": loss + 0.1})
