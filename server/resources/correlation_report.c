@@ -148,6 +148,11 @@ static const struct result_field report_fields[] = {
     {.name = "x", .type = RESULT_TEXT, .offset = REPORT(x), .help = "As it was asked for"},
     {.name = "y", .type = RESULT_TEXT, .offset = REPORT(y), .help = "As it was asked for"},
     {.type = RESULT_MERGED, .offset = REPORT(numbers), .shape = &numbers_shape},
+    {.name = "left_out",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(left_out),
+     .help = "Pairs that the numbers of all do not count, because their series have fewer than three and others have "
+             "more: one pair says nothing of a correlation within its series, and two always give 1 or −1"},
     {.name = "series",
      .type = RESULT_LIST,
      .offset = REPORT(series),

@@ -29,7 +29,8 @@ struct correlation_series {
 
 struct correlation_report {
     const char *x, *y;                  /* lent */
-    struct correlation_numbers numbers; /* of all pairs */
+    struct correlation_numbers numbers; /* of all pairs but those left out */
+    int64_t left_out;
     int64_t series_count;
     struct correlation_series *series; /* [series_count] */
     json_t *points;                    /* the pairs, as curve_pairs (store/curves.h) makes them */

@@ -1,4 +1,5 @@
 #include "base/memory.h"
+#include "kinds/metrics.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/correlation_report.h"
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAIRS_MAX = 5000 /* each is taken into 50 samples */, CHECKED_EVERY = 64 };
+enum { PAIRS_MAX = 5000 /* each is taken into 50 samples */, CHECKED_EVERY = 64, SERIES_LEAST = 3 /* pairs */ };
 
 struct question {
     struct curve_pairs_query query;
@@ -26,6 +27,14 @@ static enum status read_axis(const char *name, const char *field, struct error *
     if (name == NULL) return request_query_fault(error, field, "is missing: ?x=METRIC&y=METRIC");
     if (strcmp(name, "step") == 0 || strcmp(name, "tokens") == 0) return STATUS_OK;
     return answer_check_metric(name, field, error);
+}
+
+static enum status read_protocol_x(const struct request *request, struct curve_pairs_query *query, struct error *error)
+{
+    query->protocol_x = request_query(request, "protocol_x");
+    if (query->protocol_x == NULL || metrics_measured(query->x)) return STATUS_OK;
+    return request_query_fault(error, "protocol_x", "means nothing for x=%.60s, which no evaluation measures",
+                               query->x);
 }
 
 static enum status read_question(struct connection *connection, const struct request *request, struct question *out,
@@ -42,7 +51,8 @@ static enum status read_question(struct connection *connection, const struct req
     query->y = request_query(request, "y");
     status = read_axis(query->x, "x", error);
     query->most = PAIRS_MAX + 1;
-    return status == STATUS_OK ? read_axis(query->y, "y", error) : status;
+    if (status == STATUS_OK) status = read_axis(query->y, "y", error);
+    return status == STATUS_OK ? read_protocol_x(request, query, error) : status;
 }
 
 /* Arrays of what engine/eval/correlation.h asks for, [count]. */
@@ -217,31 +227,59 @@ static enum status describe_series(const json_t *points, const struct monitor *m
     return status;
 }
 
+/* The pairs of the series that can have a correlation of their own, and the number of these series; all pairs where no
+ * series can. What is left out does not depend on the numbers, so that it does not bias those of the others. */
+static enum status choose_pairs(const json_t *points, json_t **out, int64_t *series, struct error *error)
+{
+    const size_t count = json_array_size(points);
+    size_t longest = 0;
+    bool good = (*out = json_array()) != NULL;
+    *series = 0;
+    for (size_t first = 0, end; first < count; first = end) {
+        end = series_end(points, first);
+        if (end - first > longest) longest = end - first;
+    }
+    for (size_t first = 0, end; good && first < count; first = end) {
+        end = series_end(points, first);
+        if (longest >= SERIES_LEAST && end - first < SERIES_LEAST) continue;
+        for (size_t i = first; good && i < end; i++) good = json_array_append(*out, json_array_get(points, i)) == 0;
+        (*series)++;
+    }
+    return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a correlation");
+}
+
 /* Takes `points`. */
 static enum status make_document(const struct question *question, json_t *points, const struct monitor *monitor,
                                  json_t **out, struct error *error)
 {
     struct correlation_report report = {.x = question->query.x, .y = question->query.y, .points = points};
+    json_t *chosen = NULL;
+    int64_t series = 0;
     *out = NULL;
     enum status status = describe_series(points, monitor, &report, error);
+    if (status == STATUS_OK) status = choose_pairs(points, &chosen, &series, error);
+    report.left_out = (int64_t)(json_array_size(points) - json_array_size(chosen));
     if (status == STATUS_OK)
-        status = describe(points, 0, json_array_size(points), report.series_count, monitor, &report.numbers, error);
+        status = describe(chosen, 0, json_array_size(chosen), series, monitor, &report.numbers, error);
     if (status == STATUS_OK) status = result_render(&correlation_report_shape, &report, out, error);
     memory_free(report.series);
+    json_decref(chosen);
     json_decref(points);
     return status;
 }
 
 static enum status answer_csv(struct response *response, json_t *points, struct error *error)
 {
-    static const char *const fields[] = {"trajectory", "checkpoint_name", "checkpoint", "label", "x",
-                                         "y",          "run_x",           "run_y"};
+    static const char *const fields[] = {"trajectory",  "checkpoint_name", "checkpoint", "label",   "x",
+                                         "y",           "run_x",           "run_y",      "label_x", "protocol_id_x",
+                                         "protocol_id", "calibration_id"};
     enum { FIELDS = sizeof fields / sizeof fields[0] };
     struct buffer out;
     json_t *point;
     size_t i;
     buffer_init(&out, CSV_MAX);
-    buffer_puts(&out, "trajectory,checkpoint_name,checkpoint,label,x,y,run_x,run_y\r\n");
+    for (size_t k = 0; k < FIELDS; k++) buffer_printf(&out, "%s%s", k > 0 ? "," : "", fields[k]);
+    buffer_puts(&out, "\r\n");
     json_array_foreach(points, i, point)
     {
         for (size_t k = 0; k < FIELDS; k++)

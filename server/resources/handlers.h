@@ -35,7 +35,7 @@
     "tag+", "name", "measured_from", "measured_to", "sort", "step_from", "step_to", "format", "updated_since", \
     "limit", "cursor"
 #define QUERY_CORRELATIONS \
-    "trajectory+", "x", "y", "method", "bits", "dataset", "protocol", "calibration", "seed", "format"
+    "trajectory+", "x", "y", "method", "bits", "dataset", "protocol", "calibration", "protocol_x", "seed", "format"
 #define QUERY_CHANGEPOINTS "metric", "x", "method", "bits", "dataset", "protocol", "calibration", "from"
 #define QUERY_WORST_TOKENS "limit", "context", "decode", "against"
 #define QUERY_COMPARE "a", "b"

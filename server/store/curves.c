@@ -144,7 +144,7 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
         "with recursive " ROOTS "at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as"
         " trajectory_name, coalesce('seed ' || (c.tags ->> 'seed'), r.unit) as unit from checkpoints c"
         " join trajectories t on t.id = c.trajectory join roots r on r.trajectory = t.id),"
-        " x as (" X_NUMBERS "),"
+        " x as (select m.* from (" X_NUMBERS ") m where $10::text is null or m.protocol = $10),"
         " y as (select m.*, " TOLD_APART " as told from (" Y_NUMBERS ") m where" Y_ASKED "),"
         " near as (select y.*, x.label as label_x, x.dataset as dataset_x, x.protocol as protocol_x, x.calibration as"
         " calibration_x, x.value as x, x.run as run_x, rank() over (partition by y.checkpoint, y.label, y.dataset,"
@@ -165,7 +165,7 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
         " 'calibrated_on', nullif(calibrated_on, ''), 'x', x, 'y', y, 'run_x', run_x, 'run_y', run)"
         " order by series, trajectory_name, step, tokens, number), '[]') from numbered",
         VALUES(value_json(trajectories), value_text(query->x), value_text(query->y),
-               SERIES_FILTER_VALUES(query->series), value_integer(query->most)),
+               SERIES_FILTER_VALUES(query->series), value_integer(query->most), value_text(query->protocol_x)),
         document, error);
     json_decref(trajectories);
     return status;

@@ -40,6 +40,7 @@ struct curve_pairs_query {
     size_t trajectory_count;         /* 0: all */
     const char *x, *y;               /* metrics, or "step", "tokens", "learning_rate" of the checkpoint */
     struct series_filter series;     /* of y */
+    const char *protocol_x;          /* of x; NULL: any */
     int64_t most;                    /* at most so many pairs, whichever they are; 0: all */
 };
 

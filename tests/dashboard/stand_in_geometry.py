@@ -176,4 +176,4 @@ def correlations(world, names, x, y):
         point["series"] = labels.index(point["label"])
     series = [{**correlation([point for point in points if point["label"] == label]), "label": label}
               for label in labels]
-    return {**correlation(points), "x": x, "y": y, "series": series, "points": points}
+    return {**correlation(points), "x": x, "y": y, "left_out": 0, "series": series, "points": points}

@@ -1,0 +1,42 @@
+"""GET /v1/correlations where one quantity was measured in more than one way."""
+
+import csv
+import io
+
+import models
+
+
+def test_a_further_evaluation_of_one_checkpoint_takes_no_correlation_away(service):
+    """Four checkpoints have x by one evaluation, one of them by two more: these series have no correlation."""
+    x = service.sequences("further-x", models.rows(3, 12, seed=41))["name"]
+    y = service.sequences("further-y", models.rows(3, 12, seed=42))["name"]
+    method = {"name": "rtn", "bits": 4, "group_size": 16}
+    for i in range(4):
+        place = models.write_llama(service.files / f"further-{i}", seed=410 + i)
+        at = service.checkpoint(place, "further", f"s{i}", step=i)["id"]
+        service.run("evaluate", checkpoint=at, dataset=x, sequence_length=None)
+        service.run("quantize", checkpoint=at, method=method, evaluation={"dataset": y})
+    address = "/v1/correlations?x=loss&y=delta&trajectory=further"
+    before = service.get(address).json
+    assert (before["n"], before["left_out"], len(before["series"])) == (4, 0, 1) and before["pearson"] is not None
+    for most in (1, 2):
+        service.run("evaluate", checkpoint="further/s1", dataset=x, sequence_length=None, max_sequences=most)
+    after = service.get(address).json
+    assert [(one["n"], one["pearson"] is None) for one in after["series"]].count((1, True)) == 2
+    same = ("n", "pearson", "spearman", "units", "within", "differences", "note")
+    assert {name: after[name] for name in same} == {name: before[name] for name in same}
+    assert after["left_out"] == 2 and len(after["points"]) == 6
+    # One is picked by its protocol: it alone has no correlation, and nothing is left out of nothing.
+    whole, = {point["protocol_id_x"] for point in before["points"]}
+    assert service.get(f"{address}&protocol_x={whole}").json == before
+    short = next(one["protocol_id_x"] for one in after["series"] if one["n"] == 1)
+    lone = service.get(f"{address}&protocol_x={short}").json
+    assert (lone["n"], lone["left_out"], lone["pearson"], len(lone["points"])) == (1, 0, None, 1)
+    assert service.get(f"{address}&protocol_x=none").json["points"] == []
+    refused = service.get(f"/v1/correlations?x=step&y=delta&protocol_x={whole}")
+    assert refused.status == 422 and refused.pointers == ["/protocol_x"]
+    rows = list(csv.DictReader(io.StringIO(service.get(f"{address}&format=csv").body.decode())))
+    named = ("label_x", "protocol_id_x", "protocol_id", "calibration_id", "run_x", "run_y")
+    assert [[row[name] for name in named] for row in rows] == [
+        [point[name] or "" for name in named] for point in after["points"]]
+    assert len({row["protocol_id_x"] for row in rows}) == 3
