@@ -31,19 +31,34 @@ static bool is_one_of(const char *const *list, const char *word)
     return false;
 }
 
+/* Reads NAME-HASH-MEMORY from its end, because the name of another launcher may begin with NAME and a "-". */
+static bool read_name(const char *full, const char *name, struct slurm_job *out)
+{
+    enum { HASH_DIGITS = 8, MEMORY_DIGITS_MOST = 18 };
+    static const char digits[] = "0123456789abcdef";
+    const size_t length = strlen(name);
+    const char *last = strrchr(full, '-');
+    if (last == NULL || (size_t)(last - full) != length + 1 + HASH_DIGITS) return false;
+    if (strncmp(full, name, length) != 0 || full[length] != '-') return false;
+    const char *hash = full + length + 1, *memory = last + 1;
+    const size_t memory_digits = strlen(memory);
+    if (strspn(hash, digits) != HASH_DIGITS || memory_digits == 0 || memory_digits > MEMORY_DIGITS_MOST) return false;
+    if (strspn(memory, "0123456789") != memory_digits) return false;
+    out->hash = (uint32_t)strtoul(hash, NULL, 16);
+    out->memory_mib = strtoll(memory, NULL, 10);
+    return true;
+}
+
 /* Reads "ID|HANDLE|NAME|STATE|REASON"; false for a line that is not about a living job of that name. */
 static bool read_job(const char *line, const char *name, struct slurm_job *out)
 {
     char full[256], id[24];
-    const size_t length = strlen(name);
     *out = (struct slurm_job){0};
     if (sscanf(line, "%23[^|]|%31[^|]|%255[^|]|%19[^|]|%31[^|\n]", id, out->handle, full, out->state, out->reason) < 4)
         return false;
     for (char *at = out->reason; *at != '\0'; at++) /* squeue writes some reasons as words, "launch failed" */
         if (*at == ' ') *at = '_';
-    if (strncmp(full, name, length) != 0 ||
-        sscanf(full + length, "-%8" SCNx32 "-%" SCNd64, &out->hash, &out->memory_mib) != 2 || out->memory_mib < 0)
-        return false;
+    if (!read_name(full, name, out)) return false;
     out->pending = is_one_of(waiting_states, out->state);
     out->held = out->pending && (is_one_of(held_states, out->state) || is_one_of(held_reasons, out->reason));
     out->delayed = out->held || (out->pending && strcmp(out->reason, "BeginTime") == 0);

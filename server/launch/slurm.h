@@ -19,7 +19,8 @@ struct slurm_job {
     char reason[32]; /* why it waits, in one word: "JobHeldUser", "launch_failed_requeued_held" */
 };
 
-/* Lists the jobs of `name` that wait or run, but not those that are ending. The caller owns *out (free). */
+/* Lists the jobs of `name`, and not of names that begin with it, that wait or run, but not those that are ending. The
+ * caller owns *out (free). */
 MUST_CHECK enum status slurm_jobs(const char *name, struct slurm_job **out, size_t *count, struct error *error);
 
 struct slurm_submission {

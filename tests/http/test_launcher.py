@@ -253,6 +253,22 @@ def test_a_job_that_slurm_holds_is_cancelled_and_its_run_gets_another(lab, held)
     assert "ended without taking a run" not in log and "not needed any more" not in log
 
 
+def test_only_a_launchers_own_jobs_are_cancelled(lab):
+    """Not those of a launcher whose name begins with its own, nor jobs of none of its templates."""
+    run = lab.post()
+    with lab.launcher():
+        own = next(word for word in lab.submitted(1) if word.startswith("--job-name=")).partition("=")[2]
+        assert own.startswith("deltaq-") and "-cafe0000-" not in own
+        others = [own.replace("deltaq-", "deltaq-2-"), own.replace("deltaq-", f"{own}-"), "deltaq-cafe0000-0"]
+        jobs, changed = lab.directory / "jobs", lab.directory / "jobs.new"
+        lines = [f"{i}|{i}|{name}|PENDING|Priority\n" for i, name in enumerate([own, *others], 1)]
+        changed.write_text("".join(lines))
+        changed.rename(jobs)
+        assert lab.service.post(f"/v1/runs/{run}/cancel", {}).json["state"] == "cancelled"
+        lab.until(lambda: len(lab.commands("scancel")) >= 2)
+    assert set(lab.commands("scancel")) == {"scancel --state=PENDING 1"}
+
+
 def test_a_run_that_needs_more_than_the_usual_job_has_gets_it_by_its_plan(lab):
     """What the smallest plan says, in steps of a GiB."""
     lab.service.stop()

@@ -104,6 +104,40 @@ static void test_what_slurm_holds_is_told_from_what_waits(void **state)
     free(jobs);
 }
 
+static void test_jobs_of_a_launcher_whose_name_begins_alike_are_not_listed(void **state)
+{
+    struct error error;
+    struct slurm_job *jobs = NULL;
+    size_t count = 0;
+    (void)state;
+    put("answer",
+        "1|1|lab-1600c861-600|PENDING|Priority\n"
+        "2|2|lab-2-1600c861-0|PENDING|Priority\n"
+        "3|3|lab-1600c861-0-1600c861-0|PENDING|Priority\n"
+        "4|4|lab2-1600c861-600|PENDING|Priority\n"
+        "5|5|lab-1600c86-600|PENDING|Priority\n"
+        "6|6|lab-1600c8610-600|PENDING|Priority\n"
+        "7|7|lab-1600C861-600|PENDING|Priority\n"
+        "8|8|lab-1600c861-600x|PENDING|Priority\n"
+        "9|9|lab-1600c861-|PENDING|Priority\n"
+        "10|10|lab-1600c861|PENDING|Priority\n"
+        "11|11|lab|PENDING|Priority\n"
+        "12|12|another-1600c861-600|PENDING|Priority\n",
+        0600);
+    put_program("squeue", "exec cat answer");
+    assert_int_equal(slurm_jobs("lab", &jobs, &count, &error), STATUS_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(jobs[0].handle, "1");
+    assert_int_equal(jobs[0].hash, 0x1600c861);
+    assert_int_equal(jobs[0].memory_mib, 600);
+    free(jobs);
+    assert_int_equal(slurm_jobs("lab-2", &jobs, &count, &error), STATUS_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(jobs[0].handle, "2");
+    assert_int_equal(jobs[0].memory_mib, 0);
+    free(jobs);
+}
+
 static void test_a_held_job_is_cancelled_whatever_its_state_is_called(void **state)
 {
     struct error error;
@@ -163,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_slurm_holds_is_told_from_what_waits),
+        cmocka_unit_test(test_jobs_of_a_launcher_whose_name_begins_alike_are_not_listed),
         cmocka_unit_test(test_a_held_job_is_cancelled_whatever_its_state_is_called),
         cmocka_unit_test(test_the_ends_of_many_jobs_are_asked_for_in_few_commands),
     };
