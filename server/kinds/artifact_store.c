@@ -1,5 +1,6 @@
 #include "kinds/artifact_store.h"
 
+#include "base/clock.h"
 #include "inputs/hash.h"
 #include "objects/upload.h"
 
@@ -14,7 +15,7 @@
 #include <unistd.h>
 
 /* Short tries, as for downloads: a run whose artifact cannot be uploaded returns to the queue. */
-enum { REQUEST_SECONDS = 300, TRIES = 5, QUICK_SECONDS = 5, READ_BYTES = 16 << 20, SPARE_BYTES = 64 << 20 };
+enum { REQUEST_SECONDS = 300, TRIES = 5, READ_BYTES = 16 << 20, SPARE_BYTES = 64 << 20 };
 static const double LONGEST_WAIT_SECONDS = 10;
 
 struct artifact_store {
@@ -206,31 +207,37 @@ enum status artifact_store_get(const struct artifact_store *store, const char *s
 
 /* ---- listing and removing ---- */
 
-static struct asking asking_for(bool quick, const struct monitor *monitor)
+/* A request has whole seconds for its time limit, so what is left of the last second is not used. */
+static enum status asking_until(double until, const struct monitor *monitor, struct asking *out, struct error *error)
 {
-    struct asking asking = asking_of(monitor);
-    if (quick) asking.seconds = QUICK_SECONDS;
-    if (quick) asking.tries = 1;
-    return asking;
+    const double left = until - clock_seconds();
+    *out = asking_of(monitor);
+    if (until <= 0) return STATUS_OK;
+    if (left < 1) return error_set(error, STATUS_UNAVAILABLE, "object storage is too slow: the time for it is over");
+    out->tries = 1;
+    if (left < out->seconds) out->seconds = (int)left;
+    return STATUS_OK;
 }
 
-enum status artifact_store_list(const struct artifact_store *store, const char *name, bool quick,
+enum status artifact_store_list(const struct artifact_store *store, const char *name, double until,
                                 const struct monitor *monitor, struct listing *out, struct error *error)
 {
     struct objects_place below = store->place;
-    const struct asking asking = asking_for(quick, monitor);
-    const enum status status = key_of(store, name, below.key, error);
+    struct asking asking;
+    enum status status = asking_until(until, monitor, &asking, error);
+    if (status == STATUS_OK) status = key_of(store, name, below.key, error);
     return status == STATUS_OK ? listing_make(&store->bucket, &asking, &below, true, out, error) : status;
 }
 
-enum status artifact_store_remove(const struct artifact_store *store, const char *name, bool quick,
+enum status artifact_store_remove(const struct artifact_store *store, const char *name, double until,
                                   const struct monitor *monitor, struct error *error)
 {
     char key[OBJECTS_PLACE_KEY];
-    const struct asking asking = asking_for(quick, monitor);
+    struct asking asking;
     const struct bucket_request request = {.method = TRANSFER_DELETE, .key = key, .what = name};
     struct transfer_head *head = malloc(sizeof *head);
     enum status status = head == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a request") : STATUS_OK;
+    if (status == STATUS_OK) status = asking_until(until, monitor, &asking, error);
     if (status == STATUS_OK) status = key_of(store, name, key, error);
     if (status == STATUS_OK) status = bucket_ask(&store->bucket, &asking, &request, head, NULL, error);
     free(head);

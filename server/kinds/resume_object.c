@@ -39,19 +39,19 @@ void resume_object_name(const char *run, int64_t epoch, const char *rest, char o
     (void)snprintf(out, RESUME_OBJECT_NAME, RESUME_OBJECT_FOLDER "/%s/%0*" PRId64 "/%s", run, DIGITS, epoch, rest);
 }
 
-enum status resume_object_list(const struct artifact_store *store, const char *run, bool quick,
+enum status resume_object_list(const struct artifact_store *store, const char *run, double until,
                                const struct monitor *monitor, struct listing *out, struct error *error)
 {
     char name[RESUME_OBJECT_NAME];
     (void)snprintf(name, sizeof name, RESUME_OBJECT_FOLDER "/%s", run);
-    return artifact_store_list(store, name, quick, monitor, out, error);
+    return artifact_store_list(store, name, until, monitor, out, error);
 }
 
-enum status resume_object_remove(const struct artifact_store *store, const char *run, const char *name, bool quick,
+enum status resume_object_remove(const struct artifact_store *store, const char *run, const char *name, double until,
                                  const struct monitor *monitor, struct error *error)
 {
     char whole[RESUME_OBJECT_NAME];
     if (snprintf(whole, sizeof whole, RESUME_OBJECT_FOLDER "/%s/%s", run, name) >= (int)sizeof whole)
         return STATUS_OK; /* no object of ours has so long a name */
-    return artifact_store_remove(store, whole, quick, monitor, error);
+    return artifact_store_remove(store, whole, until, monitor, error);
 }

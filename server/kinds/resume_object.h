@@ -24,9 +24,9 @@ bool resume_object_is_digest(const char *text);
 void resume_object_name(const char *run, int64_t epoch, const char *rest, char out[RESUME_OBJECT_NAME]);
 
 /* List the objects of a run, and remove one of them. As artifact_store_list and artifact_store_remove. */
-MUST_CHECK enum status resume_object_list(const struct artifact_store *store, const char *run, bool quick,
+MUST_CHECK enum status resume_object_list(const struct artifact_store *store, const char *run, double until,
                                           const struct monitor *monitor, struct listing *out, struct error *error);
 MUST_CHECK enum status resume_object_remove(const struct artifact_store *store, const char *run, const char *name,
-                                            bool quick, const struct monitor *monitor, struct error *error);
+                                            double until, const struct monitor *monitor, struct error *error);
 
 #endif

@@ -209,7 +209,7 @@ enum status resume_store_fetch(struct resume_published *published, const struct 
     *found = false;
     enum status status = STATUS_OK;
     if (place->epoch > 1) { /* there is no lease before the first */
-        status = resume_object_list(place->store, place->run, false, monitor, &listing, error);
+        status = resume_object_list(place->store, place->run, 0, monitor, &listing, error);
         *found = listing.count > 0;
         const struct listing_item *item = newest_list(&listing, place->epoch, &object);
         if (status == STATUS_OK && item != NULL && lease_here(place->directory) < object.epoch) {
@@ -368,10 +368,10 @@ static void tidy(struct resume_published *state, const struct monitor *monitor)
     struct listing listing = {0};
     struct error error;
     const struct resume_place *place = &state->place;
-    enum status status = resume_object_list(place->store, place->run, false, monitor, &listing, &error);
+    enum status status = resume_object_list(place->store, place->run, 0, monitor, &listing, &error);
     for (size_t i = 0; status == STATUS_OK && i < listing.count; i++)
         if (!is_needed(state, listing.items[i].name))
-            status = resume_object_remove(place->store, place->run, listing.items[i].name, false, monitor, &error);
+            status = resume_object_remove(place->store, place->run, listing.items[i].name, 0, monitor, &error);
     listing_reset(&listing);
     if (status == STATUS_OK || state->untidy) return;
     state->untidy = true;
@@ -401,14 +401,15 @@ done:
 
 /* ---- removing ---- */
 
-enum status resume_store_remove(const struct artifact_store *store, const char *run, int64_t epoch, struct error *error)
+enum status resume_store_remove(const struct artifact_store *store, const char *run, int64_t epoch, double until,
+                                struct error *error)
 {
     struct listing listing = {0};
     struct resume_object object;
-    enum status status = resume_object_list(store, run, true, NULL, &listing, error);
+    enum status status = resume_object_list(store, run, until, NULL, &listing, error);
     for (size_t i = 0; status == STATUS_OK && i < listing.count; i++)
         if (resume_object_read(listing.items[i].name, &object) && object.epoch <= epoch)
-            status = resume_object_remove(store, run, listing.items[i].name, true, NULL, error);
+            status = resume_object_remove(store, run, listing.items[i].name, until, NULL, error);
     listing_reset(&listing);
     return status;
 }
@@ -430,7 +431,7 @@ enum status resume_store_clean(const struct artifact_store *store,
 {
     struct listing listing = {0};
     char run[RESUME_OBJECT_NAME];
-    enum status status = artifact_store_list(store, RESUME_OBJECT_FOLDER, false, NULL, &listing, error);
+    enum status status = artifact_store_list(store, RESUME_OBJECT_FOLDER, 0, NULL, &listing, error);
     for (size_t i = 0, next; status == STATUS_OK && i < listing.count; i = next) {
         const size_t length = run_length(listing.items[i].name);
         double newest = 0;
@@ -444,7 +445,7 @@ enum status resume_store_clean(const struct artifact_store *store,
             if (listing.items[next].modified > newest) newest = listing.items[next].modified;
         status = ended(owner, run, newest, &yes, error);
         for (size_t k = i; status == STATUS_OK && yes && k < next; k++)
-            status = resume_object_remove(store, run, listing.items[k].name + length + 1, false, NULL, error);
+            status = resume_object_remove(store, run, listing.items[k].name + length + 1, 0, NULL, error);
         *removed += yes && status == STATUS_OK;
     }
     listing_reset(&listing);

@@ -54,10 +54,10 @@ MUST_CHECK enum status resume_store_fetch(struct resume_published *published, co
 MUST_CHECK enum status resume_store_publish(struct resume_published *published, const struct monitor *monitor,
                                             bool *done, struct error *error);
 
-/* Removes the state that leases up to `epoch` left of a run that has ended. It makes one try of some seconds, because
- * its caller holds other runs. Statuses of bucket_ask. */
+/* Removes the state that leases up to `epoch` left of a run that has ended. Each request gets one try, until the time
+ * `until` (clock_seconds). Statuses of artifact_store_remove. */
 MUST_CHECK enum status resume_store_remove(const struct artifact_store *store, const char *run, int64_t epoch,
-                                           struct error *error);
+                                           double until, struct error *error);
 
 /* For every run with state in the bucket at the time of the call: calls `ended`, and removes the state if *yes.
  * `newest`: when the latest object of the run was written, in seconds since 1970. Statuses of bucket_ask and of

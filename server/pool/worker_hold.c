@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/machine.h"
 #include "kinds/resume_store.h"
 #include "log/log.h"
@@ -10,7 +11,8 @@
 
 enum { EXIT_STALLED = 70 };
 static const double STALL_SECONDS = 600, WATCH_SECONDS = 1;
-enum { READ_LEAST = 8 << 20 }; /* bytes read from files in that time that prove that an engine is alive */
+enum { READ_LEAST = 8 << 20 };          /* bytes read from files in that time that prove that an engine is alive */
+static const double BUCKET_SECONDS = 5; /* for all of a batch: queued runs wait, and a stop */
 static const double FLUSH_SECONDS = 0.5, RETRY_SECONDS = 0.5, LOST_SECONDS = 60;
 /* After this fraction of the lease without a successful beat, a worker pauses its runs until it knows whether they are
  * still its own. tests/pool builds without it, to test the database's fence alone. */
@@ -203,8 +205,8 @@ static enum status send_end(struct worker *worker, const struct held_member *mem
     return queue_fail(worker->connection, lease, &outcome.error, &outcome.result, error);
 }
 
-/* Files that cannot be removed now, because the database or the bucket is unavailable, are removed within the hour. */
-static void clean_up(struct worker *worker, const struct held_member *member)
+/* Files that cannot be removed now, because the database is unavailable, are removed within the hour. */
+static void clean_up(struct worker *worker, struct held_member *member)
 {
     struct error error;
     struct batch_outcome outcome;
@@ -213,9 +215,31 @@ static void clean_up(struct worker *worker, const struct held_member *member)
     batch_outcome(worker->batch, member->number, &outcome);
     if (cleanup_run(worker->connection, worker->options.data_directory, lease->run.text, &ended, &error) != STATUS_OK)
         worker_say("cannot clean up after a run", &error);
-    if (ended && outcome.uploaded &&
-        resume_store_remove(worker->options.artifact_store, lease->run.text, lease->epoch, &error) != STATUS_OK)
-        worker_say("cannot remove from the bucket what a run went on from", &error);
+    member->uploaded = ended && outcome.uploaded;
+}
+
+/* Asks again whether the run has ended, because it may have been retried since. */
+static enum status remove_uploaded(struct worker *worker, const struct held_member *member, double until,
+                                   struct error *error)
+{
+    const struct lease *lease = worker_lease_of(worker, member);
+    bool ended = false;
+    const enum status status =
+        cleanup_run(worker->connection, worker->options.data_directory, lease->run.text, &ended, error);
+    if (status != STATUS_OK || !ended) return status;
+    return resume_store_remove(worker->options.artifact_store, lease->run.text, lease->epoch, until, error);
+}
+
+/* Called when no lease is held any more, because a bucket may be slow: while this thread waits for it, it renews none.
+ * What remains is removed within the hour (cleanup_bucket). */
+static void clean_bucket(struct worker *worker)
+{
+    struct error error;
+    enum status status = STATUS_OK;
+    const double until = clock_seconds() + BUCKET_SECONDS;
+    for (size_t i = 0; i < batch_count(worker->batch) && status == STATUS_OK; i++)
+        if (worker->members[i].uploaded) status = remove_uploaded(worker, &worker->members[i], until, &error);
+    if (status != STATUS_OK) worker_say("cannot remove from the bucket what runs went on from", &error);
 }
 
 /* Tries to commit the end until it is committed or the lease is lost. After a failure it first asks whether the end had
@@ -274,6 +298,7 @@ void worker_hold(struct worker *worker, bool hinted)
         done = done && member->done;
     }
     if (!done) return;
+    clean_bucket(worker);
     worker->broken = !batch_free(worker->batch);
     worker->batch = NULL;
     worker->lease_at = 0;

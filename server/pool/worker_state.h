@@ -23,6 +23,7 @@ struct held_member {
     bool unsure;   /* the end of the lease was sent, and its outcome is not known */
     double end_at; /* when to send it again */
     bool done;     /* its end is committed, or another process decides it */
+    bool uploaded; /* it has ended for good, and the bucket may have saved state of it */
 };
 
 struct worker {
