@@ -95,11 +95,16 @@ static struct ratio_interval percentiles(double *draws, double value)
     return found;
 }
 
+bool difference_resampled(double degrees, int64_t count)
+{
+    return ratio_resampled(degrees) && count <= DIFFERENCE_BOOTSTRAP_MOST;
+}
+
 enum status difference_measure(const struct difference_pair *pairs, int pair_count, const int64_t *weights,
                                int64_t count, uint64_t seed, struct difference *out, struct error *error)
 {
-    const bool drawn = count >= RATIO_BOOTSTRAP_FROM && count <= DIFFERENCE_BOOTSTRAP_MOST;
     const struct leverage leverage = leverage_of(weights, count);
+    const bool drawn = difference_resampled(leverage.degrees, count);
     double *draws = NULL;
     if (drawn) {
         const enum status status =

@@ -28,12 +28,15 @@ struct difference {
     double sign_p;                  /* exact two-sided sign test of these two counts (paired_mcnemar); 1 for none */
 };
 
+/* Whether intervals of `count` sequences of so many leverage_degrees are percentiles: if ratio_resampled, up to
+ * DIFFERENCE_BOOTSTRAP_MOST. */
+bool difference_resampled(double degrees, int64_t count);
+
 /* Measures `pair_count` (1 to DIFFERENCE_PAIRS_MOST) numbers of the same `count` (1 or more) sequences with weights w
- * into out[pair_count]. Below RATIO_BOOTSTRAP_FROM sequences, and above DIFFERENCE_BOOTSTRAP_MOST, an interval is value
- * ± t standard_error, t Student's of leverage_degrees, standard_error = sqrt(n / (n - 1) sum(e^2)) with the linearized
- * difference of a sequence e = w (over_b - b under_b) / sum(w under_b) - w (over_a - a under_a) / sum(w under_a);
- * with unequal weights as leverage.h says.
- * Between the two it is the percentiles of BOOTSTRAP_DRAWS samples of sequences with replacement, all of a sequence
+ * into out[pair_count]. Unless difference_resampled, an interval is value ± t standard_error, t Student's of
+ * leverage_degrees, standard_error = sqrt(n / (n - 1) sum(e^2)) with the linearized difference of a sequence e = w
+ * (over_b - b under_b) / sum(w under_b) - w (over_a - a under_a) / sum(w under_a); with unequal weights as leverage.h
+ * says. Else it is the percentiles of BOOTSTRAP_DRAWS samples of sequences with replacement, all of a sequence
  * together. Measurements that are equal differ by exactly 0, and so do both ends. STATUS_NO_MEMORY. */
 MUST_CHECK enum status difference_measure(const struct difference_pair *pairs, int pair_count, const int64_t *weights,
                                           int64_t count, uint64_t seed, struct difference *out, struct error *error);

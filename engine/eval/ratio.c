@@ -33,11 +33,17 @@ static struct ratio_interval around(double value, double variance, double t, enu
     return (struct ratio_interval){value - half, value + half, method};
 }
 
+bool ratio_resampled(double degrees)
+{
+    return degrees + 1 >= RATIO_BOOTSTRAP_FROM;
+}
+
 enum status ratio_interval(const double *a, const double *b, const int64_t *weights, int64_t count, double value,
                            uint64_t seed, struct ratio_interval *out, struct error *error)
 {
-    if (count < RATIO_BOOTSTRAP_FROM) {
-        *out = ratio_interval_mean(value, ratio_variance(a, b, weights, count), leverage_degrees(weights, count));
+    const double degrees = leverage_degrees(weights, count);
+    if (!ratio_resampled(degrees)) {
+        *out = ratio_interval_mean(value, ratio_variance(a, b, weights, count), degrees);
         return STATUS_OK;
     }
     const enum status status = bootstrap_ratio(a, b, weights, count, value, seed, &out->low, &out->high, error);

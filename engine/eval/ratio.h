@@ -4,9 +4,12 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* From so many sequences on the interval is the bootstrap's; with fewer its percentiles are too close together. */
+/* From so many sequences on the interval is the bootstrap's; with fewer its percentiles are too close together. Of
+ * unlike lengths they count as leverage_degrees + 1: with 64 that spread like a lognormal of 1.5, worth 15 of equal
+ * length, the percentiles held the truth 92 times of 100 and Student's interval 95. */
 enum { RATIO_BOOTSTRAP_FROM = 64 };
 
 enum ratio_method {
@@ -27,8 +30,11 @@ struct ratio_interval {
  * that is not finite. */
 double ratio_variance(const double *a, const double *b, const int64_t *weights, int64_t count);
 
-/* The interval of `value`, which is sum(w b) / sum(w a) - 1: below RATIO_BOOTSTRAP_FROM sequences value ± t sqrt(
- * ratio_variance) with Student's t of leverage_degrees, else bootstrap_ratio. STATUS_NO_MEMORY. */
+/* Whether sequences of so many leverage_degrees are enough for percentiles: RATIO_BOOTSTRAP_FROM - 1 or more. */
+bool ratio_resampled(double degrees);
+
+/* The interval of `value`, which is sum(w b) / sum(w a) - 1: bootstrap_ratio if ratio_resampled, else value ± t sqrt(
+ * ratio_variance) with Student's t of leverage_degrees. STATUS_NO_MEMORY. */
 MUST_CHECK enum status ratio_interval(const double *a, const double *b, const int64_t *weights, int64_t count,
                                       double value, uint64_t seed, struct ratio_interval *out, struct error *error);
 

@@ -22,7 +22,7 @@ static const struct result_field quantization_fields[] = {
      .type = RESULT_INTERVAL,
      .offset = QUANTIZATION(number.delta_low),
      .high = QUANTIZATION(number.delta_high),
-     .help = "95 % interval over sequences (Student's below 64 of them, else paired bootstrap)"},
+     .help = "95 % interval over sequences, made like delta_interval of a quantize run"},
     {.name = "kl", .type = RESULT_NUMBER, .offset = QUANTIZATION(number.kl), .metric = &metric_kl, .unkept = true},
     {.name = "top1_agreement",
      .type = RESULT_NUMBER,

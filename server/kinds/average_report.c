@@ -27,7 +27,7 @@ static const struct result_field candidate_fields[] = {
      .type = RESULT_INTERVAL,
      .offset = CANDIDATE(point.delta_low),
      .high = CANDIDATE(point.delta_high),
-     .help = "95 % interval over sequences (Student's below 64 of them, else paired bootstrap); null without a method"},
+     .help = "95 % interval over sequences, made like delta_interval of a quantize run; null without a method"},
     {0},
 };
 static const struct result_shape candidate_shape = {.fields = candidate_fields,

@@ -1,4 +1,5 @@
 #include "eval/bootstrap.h"
+#include "eval/leverage.h"
 #include "kinds/compare_pair.h"
 #include "kinds/compare_report.h"
 #include "kinds/compared_run.h"
@@ -144,14 +145,16 @@ static enum status compare_check(struct run_request *request, const void *filled
 /* ---- What it takes ---- */
 
 /* The number of additions in the resampling behind the intervals. */
-static double resampled(int64_t units, int numbers)
+static double additions(int64_t units, double degrees, int numbers)
 {
-    const bool drawn = units >= RATIO_BOOTSTRAP_FROM && units <= DIFFERENCE_BOOTSTRAP_MOST;
-    return (drawn ? (double)BOOTSTRAP_DRAWS : 1) * 4 * numbers * (double)units;
+    const int64_t samples = difference_resampled(degrees, units) ? BOOTSTRAP_DRAWS : 1;
+    return (double)samples * 4 * numbers * (double)units;
 }
 
-/* Plans the work after the losses: statistics and text. */
-static void plan_statistics(struct run_plan *plan, int64_t sequences, int64_t predictions, int numbers, bool tokens)
+/* Plans the work after the losses: statistics and text. `degrees`: the sequences' leverage_degrees; tokens weigh the
+ * same. */
+static void plan_statistics(struct run_plan *plan, int64_t sequences, double degrees, int64_t predictions, int numbers,
+                            bool tokens)
 {
     const int64_t doubles = BOOTSTRAP_DRAWS * DIFFERENCE_PAIRS_MOST + numbers * sequences * 2;
     const int64_t text = sequences * 128;
@@ -159,7 +162,8 @@ static void plan_statistics(struct run_plan *plan, int64_t sequences, int64_t pr
         doubles * (int64_t)sizeof(double) + text + (tokens ? token_difference_bytes(sequences, predictions) : 0);
     plan_take(plan, PLAN_HOST, bytes + PLAN_SMALL_BYTES);
     plan_give(plan, PLAN_HOST, bytes + PLAN_SMALL_BYTES);
-    plan->flops += resampled(sequences, numbers) + (tokens ? resampled(predictions, numbers) : 0);
+    plan->flops += additions(sequences, degrees, numbers);
+    if (tokens) plan->flops += additions(predictions, (double)(predictions - 1), numbers);
     plan->written_bytes += text + (tokens ? predictions * (12 + 12 * numbers) : 0);
 }
 
@@ -211,7 +215,8 @@ static enum status runs_plan(const struct run_context *context, const struct com
         *budget = backend_budget(backend, context->work_directory);
         out->read_bytes = bytes[0] + bytes[1];
         plan_take(out, PLAN_HOST, 2 * out->read_bytes); /* a file as text and what was parsed of it */
-        plan_statistics(out, sequences, predictions, numbers, runs.tokens);
+        /* the runs' files have the lengths; no lengths leave more degrees than equal ones */
+        plan_statistics(out, sequences, (double)(sequences - 1), predictions, numbers, runs.tokens);
     }
     backend_free(backend);
     runs_reset(&runs);
@@ -237,7 +242,8 @@ static enum status pair_plan(const struct run_context *context, struct compare_p
     const struct sequences *evaluation = &pair->sides[0].evaluation;
     const enum status status = compare_pair_plan(context, pair, budget, out, error);
     if (status != STATUS_OK) return status;
-    plan_statistics(out, evaluation->count, evaluation->starts[evaluation->count] - evaluation->count,
+    const double degrees = leverage_of_starts(evaluation->starts, evaluation->count).degrees;
+    plan_statistics(out, evaluation->count, degrees, evaluation->starts[evaluation->count] - evaluation->count,
                     pair->request.method == NULL ? 1 : COMPARED_NUMBERS - 1, pair->request.per_token);
     return STATUS_OK;
 }

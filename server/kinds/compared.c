@@ -32,7 +32,8 @@ static const struct result_field number_fields[] = {
      .choices = interval_methods,
      .absence = RESULT_NULL,
      .help =
-         "`student`, below 64 sequences n and above 16384: difference ± t √((n − 1) / n Σ (e / (1 − w / Σw))²), t "
+         "`student`, where (Σw)²/Σw², the number n of sequences if all are of one length, is below 64, and where "
+         "n is above 16384: difference ± t √((n − 1) / n Σ (e / (1 − w / Σw))²), t "
          "Student's of (Σw)²/Σw² − 1 degrees of freedom, e the linearized difference of a sequence: "
          "w (q − r f) / Σ w f of b less that of a, w predictions, r = Σ w q / Σ w f (f = 1 for losses and kl). "
          "`bootstrap`, between them: percentiles of 2000 samples of sequences with replacement, both runs together. "

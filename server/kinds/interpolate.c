@@ -97,9 +97,7 @@ static const struct result_field interpolate_fields[] = {
     {.name = "delta_intervals",
      POINTS,
      .item = &interval_item,
-     .help =
-         "95 % intervals over sequences: Student's below 64 of them, from there a paired bootstrap (interval_method "
-         "of a quantize run); null without a method",
+     .help = "95 % intervals over sequences, made like delta_interval of a quantize run; null without a method",
      WITH_METHOD},
     METRIC_NOTE_FIELD(REPORT(note)),
     {0},

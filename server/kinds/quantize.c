@@ -29,7 +29,7 @@ static const struct param quantize_params[] = {
              " dequantized a checkpoint; null: none"},
     INPUTS_PRECISION_PARAM(offsetof(struct quantize_params, precision)),
     INPUTS_SEED_PARAM(offsetof(struct quantize_params, seed),
-                      "Seed of the bootstrap behind delta_interval (from 64 evaluation sequences on)"),
+                      "Seed of the bootstrap behind delta_interval (from 64 evaluation sequences of one length on)"),
     {.name = "calibration_draws",
      .type = PARAM_INTEGER,
      .offset = offsetof(struct quantize_params, calibration_draws),

@@ -235,13 +235,13 @@ static const struct result_field report_fields[] = {
      .choices = interval_methods,
      .absence = RESULT_NULL,
      .later = true,
-     .help =
-         "How delta_interval was made. `student`, below 64 sequences n: delta ± t √V, t Student's of (Σw)²/Σw² − 1 "
-         "degrees of freedom, V = (n − 1) / n · Σ(w (q − r f) / (1 − w / Σw))² / (Σ w f)² over sequences with losses f "
-         "and q, w predictions and r = loss_q / loss_fp. `bootstrap`, from 64 on: percentiles of 2000 samples of "
-         "sequences with replacement, f and q together. `student_draws`, with K > 1 calibration draws: V of the "
-         "losses q averaged over the draws, plus delta_stddev² / K, and the mean of Student's t of these and of "
-         "K − 1 degrees, weighted by these two terms (Cochran and Cox). Null without an interval"},
+     .help = "How delta_interval was made. `student`, where (Σw)²/Σw², the number n of sequences if all are of one "
+             "length, is below 64: delta ± t √V, t Student's of (Σw)²/Σw² − 1 degrees of freedom, "
+             "V = (n − 1) / n · Σ(w (q − r f) / (1 − w / Σw))² / (Σ w f)² over sequences with losses f "
+             "and q, w predictions and r = loss_q / loss_fp. `bootstrap`, from 64 on: percentiles of 2000 samples of "
+             "sequences with replacement, f and q together. `student_draws`, with K > 1 calibration draws: V of the "
+             "losses q averaged over the draws, plus delta_stddev² / K, and the mean of Student's t of these and of "
+             "K − 1 degrees, weighted by these two terms (Cochran and Cox). Null without an interval"},
     MEAN("kl", kl, metric_kl, QUANTIZE_KL),
     MEAN_INTERVAL("kl_interval", QUANTIZE_KL, "nats", "95 % interval of kl, as that of loss_q"),
     MEAN("top1_agreement", top1_agreement, metric_top1_agreement, QUANTIZE_TOP1),

@@ -23,8 +23,7 @@ static const struct result_field part_fields[] = {
     {.name = "units",
      .type = RESULT_INTEGER,
      .offset = PART(units),
-     .help = "Independent units of the n: tags `seed`, else trajectories without their branches and averages. Within "
-             "and of differences only trajectories with two checkpoints or more count"},
+     .help = "Independent units of the n: tags `seed`, else trajectories without their branches and averages"},
     {0},
 };
 static const struct result_shape part_shape = {.name = "CorrelationPart", .fields = part_fields};

@@ -497,6 +497,26 @@ def test_more_pairs_than_there_may_be_are_refused_in_every_form(service):
                     "delete from trajectories where id = 'many'")
 
 
+def test_single_checkpoints_are_no_units_within_trajectories(service):
+    alone = "set session_replication_role = replica;"  # no trigger runs: the log of changes need not know
+    six = "generate_series(1, 6) i;"
+    one = "insert into checkpoints (trajectory, name, step, tokens, source) select 'single-' || i, "
+    service.sql(f"{alone} insert into trajectories (id, name) select 'single-' || i, 'single-' || i from {six}"
+                f"{one} 'one', i, i * i, '{{}}' from {six}")
+    address = "/v1/correlations?x=step&y=tokens" + "".join(f"&trajectory=single-{i}" for i in range(1, 7))
+    try:
+        found = service.get(address).json
+        assert (found["n"], found["units"]) == (6, 6) and found["interval"] is not None
+        assert [(found[part]["n"], found[part]["units"]) for part in ("within", "differences")] == [(0, 0), (0, 0)]
+        assert found["within"]["pearson"] is None and "nothing is left of a single one" in found["note"]
+        service.sql(f"{alone} {one} 'two', i + 9, i * 7, '{{}}' from {six}")
+        found = service.get(address).json
+        assert found["within"]["units"] == 6 and found["within"]["interval"] is not None and "note" not in found
+    finally:
+        service.sql(f"{alone} delete from checkpoints where trajectory like 'single-_';"
+                    "delete from trajectories where id like 'single-_'")
+
+
 @pytest.fixture(scope="module")
 def family(service):
     """Six trajectories of four checkpoints of the same token budgets; a quantized loss of each on two evaluations."""
