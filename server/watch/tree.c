@@ -43,7 +43,8 @@ struct tree {
     bool known;     /* the registered checkpoints were read from the database */
     /* State of the current scan. */
     struct connection *connection;
-    double now;
+    double now, until; /* when the scan began, and from when on it opens no further checkpoint */
+    bool opened, more; /* whether it has opened one, and whether one is left for the next look */
     int64_t registered;
 };
 
@@ -182,6 +183,7 @@ static enum status candidate_register(struct tree *tree, struct candidate *candi
     const struct scan_place place = {tree->options.roots, tree->trajectory, tree->top, tree->options.monitor};
     enum store_outcome outcome;
     json_t *document = NULL;
+    tree->opened = true;
     const enum status status = scan_register(tree->connection, &place, candidate->path, &outcome, &document, error);
     json_decref(document);
     if (scan_ends_with(status)) return status;
@@ -213,6 +215,10 @@ static enum status found(void *context, const char *path, struct error *error)
     }
     if (candidate->state == CANDIDATE_FAILED || tree->now - candidate->since < tree->options.quiet_seconds)
         return STATUS_OK;
+    if (tree->opened && clock_seconds() >= tree->until) {
+        tree->more = true;
+        return STATUS_OK;
+    }
     return candidate_register(tree, candidate, error);
 }
 
@@ -253,6 +259,7 @@ static bool waiting(const struct tree *tree)
 
 static double rest(const struct tree *tree)
 {
+    if (tree->more) return 0;
     if (waiting(tree)) return fmin(fmax(0.5 * tree->options.quiet_seconds, LEAST_SECONDS), 1);
     return tree->polling || tree->top[0] == '\0' ? tree->options.poll_seconds
                                                  : SAFETY_FACTOR * tree->options.poll_seconds;
@@ -329,6 +336,8 @@ enum status tree_look(struct tree *tree, struct connection *connection, double n
     const double began = clock_seconds();
     tree->connection = connection;
     tree->now = now;
+    tree->until = began + tree->options.look_seconds;
+    tree->opened = tree->more = false;
     tree->registered = 0;
     tree->touched = false;
     tree->trouble[0] = '\0';

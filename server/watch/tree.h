@@ -22,6 +22,8 @@ struct tree_options {
     const struct monitor *monitor; /* lent; may stop a look with any status of scan_ends_with */
     const char *trajectory;        /* name; copied */
     const char *path;              /* as it was posted; copied */
+    double look_seconds; /* a look opens no further checkpoint after this time, for which all other trees wait; what it
+                          * leaves is due at once */
     double quiet_seconds;
     double poll_seconds; /* seconds between looks where inotify does not work; elsewhere 12 times as long, as a safety
                           * net */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/monitor.h"
+#include "log/log.h"
 #include "store/trajectories.h"
 #include "watch/standing.h"
 #include "watch/tree.h"
@@ -23,6 +24,9 @@ enum { TICK_MILLISECONDS = 1000 };
  * for its clients, too. */
 enum { NOTICES_MOST = 256 };
 #define LEAST_SECONDS 0.2 /* least time between two turns, however many notifications come */
+/* Reading checkpoints takes up to a second each, so thousands of them in one directory are taken in slices, between
+ * which the other directories and the standing sweeps have their turn. */
+static const double SLICE_SECONDS = 2;
 
 struct slot {
     struct tree *tree;  /* owned */
@@ -39,6 +43,8 @@ struct watcher {
     pthread_t thread;
     struct slot *slots; /* owned */
     size_t count, capacity;
+    size_t next;                                  /* the slot that the next turn begins with */
+    char said[sizeof((struct error *)0)->detail]; /* the failure of the last turn, which is in the log; "": none */
     struct pollfd files[NOTICES_MOST + 2];
 };
 
@@ -90,6 +96,7 @@ static enum status slot_add(struct watcher *watcher, const char *id, const char 
         .monitor = &watcher->monitor,
         .trajectory = name,
         .path = path,
+        .look_seconds = SLICE_SECONDS,
         .quiet_seconds = watcher->options.quiet_seconds,
         .poll_seconds = watcher->options.poll_seconds,
         .poll = count_notices(watcher) >= NOTICES_MOST,
@@ -161,23 +168,43 @@ static enum status slot_look(struct watcher *watcher, struct slot *slot, int64_t
     return status;
 }
 
+/* Looks at the slots that are due, in a circle, until a slice is over. */
+static enum status look_around(struct watcher *watcher, double now, struct error *error)
+{
+    enum status status = STATUS_OK;
+    int64_t registered = 0;
+    const size_t first = watcher->count > 0 ? watcher->next % watcher->count : 0;
+    for (size_t i = 0; i < watcher->count && status == STATUS_OK && clock_seconds() < now + SLICE_SECONDS; i++) {
+        struct slot *slot = &watcher->slots[(first + i) % watcher->count];
+        watcher->next = first + i + 1;
+        if (tree_due(slot->tree) <= now) status = slot_look(watcher, slot, &registered, error);
+    }
+    if (registered > 0) store_notify(watcher->connection);
+    return status;
+}
+
+/* Says a failure once: a statement that is too slow for its time limit keeps all waiting. */
+static void note_failure(struct watcher *watcher, enum status status, const struct error *error)
+{
+    const bool told = status != STATUS_OK && status != STATUS_CANCELLED;
+    if (told && strcmp(error->detail, watcher->said) != 0)
+        log_warning(LOG_COMPONENT_SERVE, "watched directories and standing sweeps wait: %s", error->detail);
+    (void)snprintf(watcher->said, sizeof watcher->said, "%s", told ? error->detail : "");
+}
+
 /* Anything that fails here (the database is unavailable, memory is short) is retried at the next turn. */
 static double turn(struct watcher *watcher, double now)
 {
-    struct error ignored;
-    int64_t registered = 0;
+    struct error error;
     bool more = false;
     double due = now + 1e-3 * TICK_MILLISECONDS;
-    enum status status = list_refresh(watcher, &ignored);
-    for (size_t i = 0; i < watcher->count; i++) {
-        if (status == STATUS_OK && tree_due(watcher->slots[i].tree) <= now)
-            status = slot_look(watcher, &watcher->slots[i], &registered, &ignored);
-        due = fmin(due, tree_due(watcher->slots[i].tree));
-    }
+    enum status status = list_refresh(watcher, &error);
+    if (status == STATUS_OK) status = look_around(watcher, now, &error);
+    for (size_t i = 0; i < watcher->count; i++) due = fmin(due, tree_due(watcher->slots[i].tree));
     if (status == STATUS_OK)
         status = standing_extend(watcher->connection, watcher->options.roots, watcher->options.data_directory,
-                                 watcher->options.queued_most, &more, &ignored);
-    if (registered > 0) store_notify(watcher->connection);
+                                 watcher->options.queued_most, &more, &error);
+    note_failure(watcher, status, &error);
     return status != STATUS_OK ? now + 1e-3 * TICK_MILLISECONDS : more ? now : due;
 }
 

@@ -184,6 +184,31 @@ def test_the_newest_of_hundreds_of_watches_is_looked_at(watching, name):
         watching.sql(f"update trajectories set watch = null where watch = '{many}'")
 
 
+def test_many_checkpoints_in_one_directory_keep_no_other_waiting(watching, name):
+    """Reading them takes far longer than a look may: the other directory has its turn before they are through."""
+    count = 30
+    many, top, staged = watching.files / f"{name}-many", watching.files / name, watching.files / f"{name}-staged"
+    model = models.write_llama(watching.files / f"{name}-model", tokenizer=False,
+                               vocab_size=240 * (1 << 17) // models.LLAMA["hidden_size"])
+    assert 200 < (model / "model.safetensors").stat().st_size >> 20 < 256  # as much as is read when it is registered
+    for i in range(count):
+        (staged / f"step{i}").mkdir(parents=True)
+        for file in model.iterdir():
+            os.link(file, staged / f"step{i}" / file.name)
+    many.mkdir()
+    top.mkdir()
+    for trajectory, place in ((f"{name}-many", many), (name, top)):
+        scan(watching, trajectory, place, watch=True)
+        until("a state", lambda trajectory=trajectory: state(watching, trajectory))
+    staged.rename(many / "all")
+    models.write_llama(top / "step1", seed=1)
+    until("its checkpoint", lambda: registered(watching, name))
+    until("the others", lambda: len(registered(watching, f"{name}-many")) == count)
+    last, only = (watching.sql("select max(c.number) from checkpoints c join trajectories t on t.id = c.trajectory"
+                               f" where t.name = '{trajectory}'") for trajectory in (f"{name}-many", name))
+    assert int(only[0][0]) < int(last[0][0])
+
+
 def test_standing_sweeps_say_what_they_refuse_and_end_when_cancelled(watching, name):
     watching.sequences(name, models.rows(2, 16))
     watching.post("/v1/datasets", {"name": f"{name}-text",
