@@ -8,6 +8,10 @@
 
 const char *const change_kinds[] = {"run", "checkpoint", "measurement", "verdict", "alert", NULL};
 
+#define LAST_DAYS "clock_timestamp() - $1 * interval '1 day'"
+/* A change dated further into the future was written while a clock was set ahead. */
+#define FUTURE "clock_timestamp() + interval '1 hour'"
+
 enum { BATCH = 1000, WINDOW = 5000, PRUNE = 10000, CURSOR_DIGITS = 18, INPUTS_SHOWN = 20 };
 
 /* ---- ids ---- */
@@ -162,13 +166,16 @@ enum status changes_read(struct connection *connection, const struct change_quer
 
 /* ---- age ---- */
 
+/* Removes from the beginning up to the last change that is too old and lies before all that are to be kept. One with a
+ * date in the future tells nothing: it goes when one behind it is too old. */
 enum status changes_prune(struct connection *connection, int64_t days, bool *more, struct error *error)
 {
     int64_t affected = 0;
     const enum status status = connection_execute(
         connection,
-        "with gone as (delete from changes where id in (select id from changes where id < coalesce((select min(id)"
-        " from changes where at >= clock_timestamp() - $1 * interval '1 day'), 9223372036854775807)"
+        "with gone as (delete from changes where id in (select id from changes where id <= (select max(id)"
+        " from changes where at < " LAST_DAYS " and id < coalesce((select min(id) from changes"
+        " where at >= " LAST_DAYS " and at <= " FUTURE "), 9223372036854775807))"
         " order by id limit $2) returning id)"
         " update change_log set pruned = (select max(id) from gone) where (select count(*) from gone) > 0",
         VALUES(value_integer(days), value_integer(PRUNE)), &affected, error);
