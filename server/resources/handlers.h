@@ -61,7 +61,7 @@
     X("GET", "/v1/trajectories/{trajectory}/changepoints", changepoints_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, \
       ROUTE_WORK, QUERY_CHANGEPOINTS) \
     X("GET", "/v1/schedules", schedules_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, QUERY_NONE) \
-    X("GET", "/v1/trajectories/{trajectory}/discover", discover_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, \
+    X("GET", "/v1/trajectories/{trajectory}/discover", discover_get, SCOPE_WRITE, ROUTE_BODY_NONE, NULL, \
       ROUTE_WORK, QUERY_DISCOVER) \
     X("POST", "/v1/trajectories/{trajectory}/discover", discover_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, \
       ROUTE_WORK, QUERY_NONE) \

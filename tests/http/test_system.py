@@ -121,7 +121,10 @@ def test_tokens_and_their_scopes(own):
     assert own.get("/v1/runs").status == 401
     own.token = made["read"]
     assert (own.get("/v1/runs").status, own.post("/v1/datasets", body).status) == (200, 403)
+    discover = "/v1/trajectories/x/discover"  # asks the hub with the server's token
+    assert own.get(f"{discover}?repo=lab/private").status == 403
     own.token = made["write"]
+    assert own.get(discover).pointers == ["/repo"]
     assert own.post("/v1/datasets", body).status == 201
 
 
