@@ -6,13 +6,16 @@
 #include "http/exchange.h"
 #include "http/json_answer.h"
 #include "http/stream_registry.h"
+#include "log/log.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PENDING_MAX = 1 << 20, RETRY_MILLISECONDS = 1000, LOOK_MILLISECONDS = 1000, READ_BLOCK = 4096 };
+/* BATCH: as many bytes are enough for one call of produce, and no more is produced while as many wait for the reader.
+ * EVENT_MAX: a larger event is left out, because a stream that ended there would end there each time. */
+enum { BATCH = 256 << 10, EVENT_MAX = 8 << 20, RETRY_MILLISECONDS = 1000, LOOK_MILLISECONDS = 1000, READ_BLOCK = 4096 };
 
 struct stream {
     struct stream *next;
@@ -51,23 +54,43 @@ struct streams {
     void *context;                      /* the broadcaster's, from thread_open */
 };
 
+/* Its id is sent alone, so that the client goes on behind it. */
+static void leave_out(struct stream_writer *writer, const char *id, const char *event, size_t bytes)
+{
+    log_error(LOG_COMPONENT_HTTP, "an event stream leaves %s %s out: its %zu bytes are too many", event,
+              id != NULL ? id : "without an id", bytes);
+    buffer_printf(&writer->buffer, ": %s left out: its %zu bytes are too many\n", event, bytes);
+    if (id != NULL) buffer_printf(&writer->buffer, "id: %s\n", id);
+    buffer_puts(&writer->buffer, "\n");
+}
+
 enum status stream_event(struct stream_writer *writer, const char *id, const char *event, const json_t *data,
                          struct error *error)
 {
     char *text = json_answer_dump(data);
     if (text == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for an event");
-    if (id != NULL) buffer_printf(&writer->buffer, "id: %s\n", id);
-    buffer_printf(&writer->buffer, "event: %s\ndata: ", event);
-    buffer_puts(&writer->buffer, text); /* compact JSON holds no line break */
-    buffer_puts(&writer->buffer, "\n\n");
+    const size_t length = strlen(text);
+    if (length > EVENT_MAX) {
+        leave_out(writer, id, event, length);
+    } else {
+        if (id != NULL) buffer_printf(&writer->buffer, "id: %s\n", id);
+        buffer_printf(&writer->buffer, "event: %s\ndata: ", event);
+        buffer_append(&writer->buffer, text, length); /* compact JSON holds no line break */
+        buffer_puts(&writer->buffer, "\n\n");
+    }
     free(text);
-    return buffer_status(&writer->buffer, "the events waiting for a slow reader", error);
+    return buffer_status(&writer->buffer, "events", error);
+}
+
+bool stream_full(const struct stream_writer *writer)
+{
+    return writer->buffer.length >= BATCH;
 }
 
 enum status stream_position(struct stream_writer *writer, const char *id, struct error *error)
 {
     buffer_printf(&writer->buffer, "id: %s\n\n", id);
-    return buffer_status(&writer->buffer, "the events waiting for a slow reader", error);
+    return buffer_status(&writer->buffer, "events", error);
 }
 
 void stream_more(struct stream_writer *writer)
@@ -106,7 +129,6 @@ enum status streams_new(struct streams *streams, const char *client, const char 
     }
     *stream = (struct stream){.owner = streams, .ops = ops, .state = state, .born_ms = clock_milliseconds()};
     stream->written_ms = stream->born_ms;
-    buffer_init(&stream->pending, PENDING_MAX);
     (void)snprintf(stream->topic, sizeof stream->topic, "%s", topic);
     (void)snprintf(stream->client, sizeof stream->client, "%s", client);
     pthread_mutex_lock(&streams->mutex);
@@ -150,7 +172,7 @@ static ssize_t stream_read(void *closure, uint64_t position, char *out, size_t s
         if (stream->offset == stream->pending.length) {
             buffer_reset(&stream->pending);
             stream->offset = 0;
-            if (stream->more) pthread_cond_signal(&stream->owner->changed);
+            if (stream->more || stream->dirty) pthread_cond_signal(&stream->owner->changed);
         }
         result = (ssize_t)length;
     } else if (stream->finished) {
@@ -199,7 +221,7 @@ static void stream_resume(struct stream *stream)
     MHD_resume_connection(stream->connection);
 }
 
-/* Adds what produce wrote; the mutex is held. A reader that leaves more than PENDING_MAX waiting is dropped. */
+/* Adds what produce wrote; the mutex is held. */
 static void stream_append(struct stream *stream, const char *bytes, size_t length)
 {
     if (stream->offset > 0) {
@@ -209,7 +231,7 @@ static void stream_append(struct stream *stream, const char *bytes, size_t lengt
         stream->offset = 0;
     }
     buffer_append(&stream->pending, bytes, length);
-    if (stream->pending.status != STATUS_OK) stream->finished = true;
+    if (stream->pending.status != STATUS_OK) stream->finished = true; /* the client comes again */
 }
 
 /* One round for one stream; called and left with the mutex held. */
@@ -218,7 +240,6 @@ static void stream_serve(struct streams *streams, struct stream *stream, int64_t
     struct stream_writer writer = {0};
     struct error error = {0};
     bool finished = false;
-    buffer_init(&writer.buffer, PENDING_MAX);
     stream->busy = true;
     stream->dirty = false;
     pthread_mutex_unlock(&streams->mutex);
@@ -265,8 +286,8 @@ static struct stream *stream_due(struct streams *streams, int64_t now, int64_t *
     *earliest = streams->first != NULL ? streams->look_ms : now + 60000;
     for (struct stream *stream = streams->first; stream != NULL; stream = stream->next) {
         if (stream->connection == NULL || stream->finished || stream->busy) continue;
-        const bool read = stream->pending.length == stream->offset;
-        if (stream->more && !read) continue;
+        const size_t waiting = stream->pending.length - stream->offset;
+        if (waiting >= BATCH || (stream->more && waiting > 0)) continue;
         if (stream->more || stream->dirty || stream->next_ms <= now) return stream;
         if (stream->next_ms < *earliest) *earliest = stream->next_ms;
     }

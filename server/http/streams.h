@@ -8,6 +8,7 @@
 #include "base/error.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 struct stream_writer;
 
@@ -22,14 +23,18 @@ struct stream_ops {
 };
 
 /* Appends one event: `id` (NULL: none; the client sends it back as Last-Event-ID), `event` its name ("progress"),
- * `data` any JSON (lent). STATUS_NO_MEMORY, STATUS_TOO_LARGE when 1 MiB is waiting already for a slow reader (return
- * it: the stream ends). */
+ * `data` any JSON (lent). One of more than 8 MiB is left out: the log and a comment say so, and its id is sent.
+ * STATUS_NO_MEMORY (return it: the stream ends). */
 MUST_CHECK enum status stream_event(struct stream_writer *writer, const char *id, const char *event, const json_t *data,
                                     struct error *error);
 
 /* Appends an id without an event: a client that comes again sends it as Last-Event-ID. For what a filter passed over,
  * and for a client that has seen nothing yet. Statuses of stream_event. */
 MUST_CHECK enum status stream_position(struct stream_writer *writer, const char *id, struct error *error);
+
+/* Whether one call has appended enough (256 KiB): then produce calls stream_more and returns, however many events there
+ * are still. What it has appended is sent, so it must know how far it came. */
+bool stream_full(const struct stream_writer *writer);
 
 /* There is more already: produce is called again as soon as the client has read all that was written, not before. So
  * a long replay goes at the client's own pace and no more than one call's events wait for it. */

@@ -38,8 +38,9 @@ static enum status tell_position(struct event_stream *stream, struct stream_writ
     return stream_position(writer, id, error);
 }
 
+/* *until becomes the last event sent when they are too large for one call. */
 static enum status send_events(struct event_stream *stream, const json_t *items, struct stream_writer *writer,
-                               struct error *error)
+                               int64_t *until, struct error *error)
 {
     size_t index;
     json_t *item;
@@ -47,6 +48,10 @@ static enum status send_events(struct event_stream *stream, const json_t *items,
     json_array_foreach(items, index, item)
     {
         char id[24];
+        if (stream_full(writer)) {
+            *until = stream->told;
+            break;
+        }
         stream->told = json_integer_value(json_object_get(item, "id"));
         (void)snprintf(id, sizeof id, "%lld", (long long)stream->told);
         status = stream_event(writer, id, json_string_value(json_object_get(item, "kind")),
@@ -70,7 +75,7 @@ static enum status stream_produce(void *thread, void *state, struct stream_write
     if (status == STATUS_OK && span.unreadable != 0)
         log_error(LOG_COMPONENT_DATABASE, "change %lld cannot be read: event streams leave it out",
                   (long long)span.unreadable);
-    if (status == STATUS_OK) status = send_events(stream, items, writer, error);
+    if (status == STATUS_OK) status = send_events(stream, items, writer, &until, error);
     json_decref(items);
     if (status != STATUS_OK) return status;
     stream->after = until;

@@ -31,6 +31,7 @@ static enum status send_events(struct run_stream *stream, const json_t *events, 
     json_array_foreach(events, index, event)
     {
         char id[24];
+        if (stream_full(writer)) break;
         json_t *data = json_object_get(event, "data");
         if (json_is_object(data)) (void)json_object_set(data, "at", json_object_get(event, "at"));
         (void)snprintf(id, sizeof id, "%lld", (long long)json_integer_value(json_object_get(event, "id")));
@@ -39,6 +40,11 @@ static enum status send_events(struct run_stream *stream, const json_t *events, 
         stream->after = json_integer_value(json_object_get(event, "id"));
     }
     return status;
+}
+
+static int64_t last_id(const json_t *events)
+{
+    return json_integer_value(json_object_get(json_array_get(events, json_array_size(events) - 1), "id"));
 }
 
 static enum status send_progress(struct run_stream *stream, json_t *progress, struct stream_writer *writer,
@@ -62,12 +68,10 @@ static enum status stream_produce(void *thread, void *state, struct stream_write
     const bool final = word != NULL && strcmp(word, "queued") != 0 && strcmp(word, "running") != 0;
     status = send_progress(stream, json_object_get(document, "progress"), writer, error);
     if (status == STATUS_OK) status = send_events(stream, events, writer, error);
+    /* No event follows the end: when the next question finds none, these were all. */
     *finished = final && json_array_size(events) == 0;
-    if (status == STATUS_OK && final && !*finished) {
-        /* No event follows the end; ask once more at once whether these were all. */
-        json_decref(document);
-        return stream_produce(thread, state, writer, finished, error);
-    }
+    if (stream->after < last_id(events) || json_array_size(events) >= RUN_WATCH_MOST || (final && !*finished))
+        stream_more(writer);
     json_decref(document);
     return status;
 }

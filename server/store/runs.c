@@ -431,11 +431,11 @@ enum status run_events(struct connection *connection, const char *id, int64_t af
 enum status run_watch(struct connection *connection, const char *id, int64_t after, json_t **document,
                       struct error *error)
 {
-    const enum status status =
-        connection_query_json(connection,
-                              "select json_build_object('state', r.state, 'progress', " PROGRESS ", 'events', " EVENTS
-                              ") from runs r where r.id = $1",
-                              VALUES(value_text(id), value_integer(after), value_integer(500)), document, error);
+    const enum status status = connection_query_json(
+        connection,
+        "select json_build_object('state', r.state, 'progress', " PROGRESS ", 'events', " EVENTS
+        ") from runs r where r.id = $1",
+        VALUES(value_text(id), value_integer(after), value_integer(RUN_WATCH_MOST)), document, error);
     return status == STATUS_NOT_FOUND ? store_unknown("run", id, error) : status;
 }
 

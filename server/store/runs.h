@@ -86,7 +86,9 @@ MUST_CHECK enum status run_delete(struct connection *connection, const char *id,
  * the order in which its events become visible. Progress is not an event: it is in the run's document. */
 MUST_CHECK enum status run_events(struct connection *connection, const char *id, int64_t after, int limit,
                                   json_t **document, struct error *error);
-/* {"state", "progress", "events": [...]}: all that a stream of server-sent events needs, in one query. */
+enum { RUN_WATCH_MOST = 500 };
+/* {"state", "progress", "events": [...]}: all that a stream of server-sent events needs, in one query. At most
+ * RUN_WATCH_MOST events: when there are as many there may be more. */
 MUST_CHECK enum status run_watch(struct connection *connection, const char *id, int64_t after, json_t **document,
                                  struct error *error);
 /* {"items": [{"name", "bytes", "sha256", "media_type"}], "next": null}. */

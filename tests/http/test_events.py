@@ -207,13 +207,58 @@ def test_nothing_is_missed_or_doubled_with_many_writers_two_servers_and_kills(ou
 
 
 def test_a_long_replay_goes_at_the_readers_pace(outside):
-    """Much more than the 1 MiB that may wait for a slow reader: it is neither dropped nor held in memory."""
+    """Much more than may wait for a slow reader: it is neither dropped nor held in memory."""
     outside.sql("insert into changes_pending (kind, data) select 'checkpoint',"
                 " jsonb_build_object('word', n::text, 'long', repeat('x', 2000)) from generate_series(1, 6000) n")
     with Stream(outside.first.port, "/v1/events?after=0", limit=LIMIT) as stream:
         events = stream.take(6000)
     assert words(events) == [str(n) for n in range(1, 6001)]
     assert [i for i, _, _ in events] == list(range(1, 6001))
+
+
+@pytest.mark.parametrize("follow", ["true", "false"])
+def test_changes_that_are_large_together_are_all_told(outside, follow):
+    """200 of 12 kB, as those of runs with many checkpoints are, and one of 3 MB, which is more than one call sends."""
+    outside.sql("insert into changes_pending (kind, data) select 'checkpoint', jsonb_build_object('word', n::text,"
+                " 'long', repeat('x', case when n = 250 then 3000000 else 12000 end)) from generate_series(1, 300) n")
+    with Stream(outside.first.port, f"/v1/events?after=0&follow={follow}", limit=LIMIT) as stream:
+        events = stream.take(300) if follow == "true" else list(stream.events())
+    assert words(events) == [str(n) for n in range(1, 301)] and len(events[249][2]["long"]) == 3000000
+
+
+def test_a_change_that_is_too_large_is_left_out_and_said(outside):
+    outside.sql("insert into changes_pending (kind, data) select 'checkpoint', jsonb_build_object('word', n::text,"
+                " 'long', repeat('x', case when n = 2 then 9000000 else 1 end)) from generate_series(1, 3) n")
+    for last in (0, 1):
+        with Stream(outside.first.port, "/v1/events?follow=false", last) as stream:
+            assert words(stream.events()) == ["1", "3"][last:]
+    assert "leaves checkpoint 2 out" in outside.first.log.read_text()
+
+
+def test_who_reads_late_misses_nothing(outside):
+    """12 MB in twenty pieces, each told before the next one: far more than the socket takes while nobody reads."""
+    with Stream(outside.first.port, "/v1/events?after=0", limit=LIMIT) as stream:
+        for n in range(20):
+            outside.sql("insert into changes_pending (kind, data) select 'checkpoint', jsonb_build_object('word',"
+                        f" n::text, 'long', repeat('x', 4000)) from generate_series({150 * n + 1}, {150 * n + 150}) n")
+            while outside.sql("select last from change_log") != str(150 * n + 150):
+                pass
+            with Stream(outside.first.port, f"/v1/events?after={150 * n + 149}") as other:
+                other.take(1)  # so the broadcaster, which serves one after another, was here
+        assert words(stream.take(3000)) == [str(n) for n in range(1, 3001)]
+
+
+def test_an_ended_runs_lines_are_all_told(outside):
+    """3,000 lines of 2 kB: one call reads 500, and sends fewer. With Last-Event-ID those behind it."""
+    outside.sql("insert into runs (id, kind, state, epoch, finished_at) values ('r', 'evaluate', 'cancelled', 1,"
+                " now()); insert into run_specs (run, params) values ('r', '{}'); "
+                "insert into run_events (run, epoch, type, data) select 'r', 1, 'log', jsonb_build_object('line',"
+                " n || repeat(' of many lines', 150)) from generate_series(1, 3000) n")
+    with Stream(outside.first.port, "/v1/runs/r/events", limit=LIMIT) as stream:
+        lines = [(i, data["line"].split()[0]) for i, kind, data in stream.events() if kind == "log"]
+    assert [line for _, line in lines] == [str(n) for n in range(1, 3001)]
+    with Stream(outside.first.port, "/v1/runs/r/events", lines[999][0], limit=LIMIT) as stream:
+        assert [i for i, kind, _ in stream.events() if kind == "log"] == [i for i, _ in lines[1000:]]
 
 
 def test_a_filter_that_nothing_fits_moves_the_position_on(outside):
