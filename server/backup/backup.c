@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "log/log.h"
 #include "postgres/tools.h"
+#include "store/backup_lock.h"
 #include "store/backup_rows.h"
 
 #include <dirent.h>
@@ -91,7 +92,7 @@ static enum status write_manifest(const struct making *making, const json_t *con
     return status;
 }
 
-/* Runs while the snapshot is held. The snapshot pins no files on disk, so those that it names are copied at once. */
+/* Runs while the snapshot is held. The snapshot pins no files on disk; the lock keeps artifacts that it names. */
 static enum status make(const json_t *contents, void *context, struct error *error)
 {
     const struct making *making = context;
@@ -120,6 +121,17 @@ static enum status open_directory(const char *directory, int *fd, struct error *
     return error_set(error, STATUS_IO, "opening %.300s: %s", directory, strerror(errno));
 }
 
+/* Without files nothing is copied that could be removed meanwhile. */
+static enum status read_rows(struct connection *connection, const char *prefix, struct making *making,
+                             struct error *error)
+{
+    enum status status = making->with_files ? backup_lock_hold(connection, error) : STATUS_OK;
+    if (status != STATUS_OK) return status;
+    status = backup_rows_read(connection, prefix, make, making, error);
+    if (making->with_files) backup_lock_let_go(connection);
+    return status;
+}
+
 enum status backup_make(struct connection *connection, const char *conninfo, const struct artifact_place *place,
                         const char *directory, bool files, struct error *error)
 {
@@ -133,7 +145,7 @@ enum status backup_make(struct connection *connection, const char *conninfo, con
     making.elsewhere = json_array();
     if (making.files == NULL || making.elsewhere == NULL)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a backup");
-    if (status == STATUS_OK) status = backup_rows_read(connection, prefix, make, &making, error);
+    if (status == STATUS_OK) status = read_rows(connection, prefix, &making, error);
     (void)close(making.fd);
     json_decref(making.files);
     json_decref(making.elsewhere);

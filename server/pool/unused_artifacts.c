@@ -2,6 +2,8 @@
 
 #include "inputs/hash.h"
 #include "kinds/artifacts.h"
+#include "log/log.h"
+#include "store/backup_lock.h"
 #include "store/leftovers.h"
 
 #include <dirent.h>
@@ -127,6 +129,36 @@ static enum status remove_unrecorded(const struct unused_artifacts *unused, stru
     return status;
 }
 
+struct removal {
+    const struct unused_artifacts *unused;
+    enum backup_lock_found found;
+    int *removed;
+};
+
+/* Removing a thousand files may take a while, in which the session is idle. */
+static enum status remove_locked(struct connection *connection, void *context, struct error *error)
+{
+    struct removal *removal = context;
+    enum status status = connection_script(connection, "set local idle_in_transaction_session_timeout = '60s'", error);
+    if (status == STATUS_OK) status = backup_lock_try(connection, &removal->found, error);
+    if (status != STATUS_OK || removal->found != BACKUP_LOCK_TAKEN) return status;
+    return remove_unrecorded(removal->unused, connection, removal->removed, error);
+}
+
+/* Published files stay while a backup may still copy them; the round is then over. Those that another clean-up is in
+ * the way of are left to the next round. */
+static enum status remove_published(const struct unused_artifacts *unused, struct connection *connection, bool *done,
+                                    int *removed, struct error *error)
+{
+    struct removal removal = {.unused = unused, .removed = removed};
+    bool unknown; /* does not matter: the transaction changed nothing */
+    const enum status status = connection_transaction(connection, remove_locked, &removal, &unknown, error);
+    if (status != STATUS_OK || removal.found != BACKUP_LOCK_BACKUP) return status;
+    log_info(LOG_COMPONENT_WORKER, "a backup is made: unused artifacts are removed the next time");
+    *done = true;
+    return status;
+}
+
 enum status unused_artifacts_remove(struct unused_artifacts *unused, struct connection *connection, bool *done,
                                     int *removed, struct error *error)
 {
@@ -137,5 +169,5 @@ enum status unused_artifacts_remove(struct unused_artifacts *unused, struct conn
         *done = entry == NULL;
         if (entry != NULL) judge(unused, entry->d_name, removed);
     }
-    return unused->count > 0 ? remove_unrecorded(unused, connection, removed, error) : STATUS_OK;
+    return unused->count > 0 ? remove_published(unused, connection, done, removed, error) : STATUS_OK;
 }

@@ -20,7 +20,8 @@ MUST_CHECK enum status unused_artifacts_new(const char *data_directory, bool kee
 void unused_artifacts_free(struct unused_artifacts *unused); /* NULL is fine */
 
 /* Looks at the next part and removes what is unused of it and older than 24 hours. One statement tells which files are
- * recorded; when it fails, the part's published files stay, and its status is returned. *done: there are no more files.
+ * recorded; when it fails, the part's published files stay, and its status is returned. *done: there are no more files,
+ * or a backup is made (backup_lock.h) and published files stay.
  * *removed grows by the number of files. Statuses of the connection, STATUS_NO_MEMORY. */
 MUST_CHECK enum status unused_artifacts_remove(struct unused_artifacts *unused, struct connection *connection,
                                                bool *done, int *removed, struct error *error);

@@ -1,7 +1,9 @@
 """Backups: made while runs go on, whole or nothing, and put back elsewhere with the same answers."""
 
+import contextlib
 import hashlib
 import json
+import os
 import random
 import shutil
 import signal
@@ -208,6 +210,87 @@ def test_a_file_that_is_gone_or_damaged_fails_the_backup_and_is_named(lab, tmp_p
             path.write_bytes(raw)
         else:
             shutil.move(tmp_path / "aside", path.parent)
+
+
+@contextlib.contextmanager
+def locked(data, table):
+    """Nobody reads the table: pg_dump waits for it."""
+    held = subprocess.Popen(["psql", "-XAtqv", "ON_ERROR_STOP=1", "-h", "/proc/self/cwd/socket", "-U", "deltaq",
+                             "deltaq"], cwd=data / "pg", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    held.stdin.write("set idle_in_transaction_session_timeout = 0; begin;"
+                     f" lock table {table} in access exclusive mode; select 'locked';\n")
+    held.stdin.flush()
+    assert held.stdout.readline() == "locked\n"
+    try:
+        yield
+    finally:
+        held.communicate("rollback;\n", timeout=60)
+
+
+def until(true, seconds=60):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def cleaning_worker(data, log):
+    command = [BINARY, "worker", "--database-url", f"host={data}/pg/socket user=deltaq dbname=deltaq", "--data-dir",
+               data, "--cleanup-after", "0", "--device", "cpu"]
+    with open(log, "w") as out:
+        worker = subprocess.Popen([*map(str, command)], stderr=out)
+    try:
+        yield
+    finally:
+        worker.terminate()
+        worker.wait(timeout=60)
+
+
+def old_artifact(service, run, raw):
+    """Of a run that has ended; so old that it is removed as soon as no run has it."""
+    path = service.data / "artifacts" / hashlib.sha256(raw).hexdigest()
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(raw)
+    os.utime(path, (1000, 1000))
+    psql(service.data, f"insert into runs (id, kind, state, epoch, finished_at) values ('{run}', 'evaluate',"
+         f" 'cancelled', 1, now()); insert into run_specs (run, params) values ('{run}', '{{}}'); insert into artifacts"
+         f" (run, epoch, name, sha256, bytes, media_type) values ('{run}', 1, 'x', '{path.name}', {len(raw)}, 'x')")
+    return path
+
+
+def test_what_a_backup_may_copy_outlives_its_run(tmp_path):
+    """pg_dump waits after the backup's snapshot; meanwhile the run is deleted, and a worker cleans up."""
+    service, log = Service(tmp_path, "--workers", "0"), tmp_path / "worker"
+    try:
+        kept = old_artifact(service, "r", b"kept" * 100)
+        with locked(service.data, "launchers"):
+            backup = subprocess.Popen([BINARY, "backup", str(tmp_path / "copy"), "--data-dir", str(service.data)],
+                                      stderr=subprocess.PIPE, text=True)
+            until(lambda: "t" in psql(service.data, "select true from pg_locks where not granted"))
+            assert service.request("DELETE", "/v1/runs/r").status == 204
+            with cleaning_worker(service.data, log):
+                until(lambda: "a backup is made" in log.read_text() or not kept.exists())
+            assert kept.exists()
+        _, said = backup.communicate(timeout=120)
+        assert backup.returncode == 0, said
+        assert (tmp_path / "copy" / "artifacts" / kept.name).read_bytes() == b"kept" * 100
+        with cleaning_worker(service.data, log):
+            until(lambda: not kept.exists())
+        with locked(service.data, "launchers"):  # one that is killed holds up nothing
+            kept = old_artifact(service, "s", b"more" * 100)
+            backup = subprocess.Popen([BINARY, "backup", str(tmp_path / "killed"), "--data-dir", str(service.data)],
+                                      stderr=subprocess.DEVNULL)
+            until(lambda: "t" in psql(service.data, "select true from pg_locks where not granted"))
+            assert service.request("DELETE", "/v1/runs/s").status == 204
+            backup.kill()
+            backup.wait()
+            until(lambda: "t" not in psql(service.data, "select true from pg_locks where locktype = 'advisory'"
+                                          " and mode = 'ShareLock'"))
+            with cleaning_worker(service.data, log):
+                until(lambda: not kept.exists())
+    finally:
+        service.stop()
 
 
 def killed_after(seconds, *arguments):

@@ -2,6 +2,7 @@
 #include "server/store/database.h"
 
 #include "pool/unused_artifacts.h"
+#include "store/backup_lock.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -40,6 +41,15 @@ static bool is_there(void **state, const char *name)
     char path[200];
     path_of(state, name, path);
     return access(path, F_OK) == 0;
+}
+
+static void put_many(void **state)
+{
+    char name[65];
+    for (int i = 0; i < FILES; i++) {
+        name_of(i, name);
+        put_named(state, name, true);
+    }
 }
 
 static struct unused_artifacts *begin(void **state, bool keep)
@@ -82,10 +92,7 @@ static void test_what_no_run_refers_to_goes_in_parts(void **state)
     char name[65];
     bool done = false;
     int removed = 0, parts = 0, last = 0;
-    for (int i = 0; i < FILES; i++) {
-        name_of(i, name);
-        put_named(state, name, true);
-    }
+    put_many(state);
     for (size_t i = 0; i < 3; i++) record(connection_of(state), recorded[i]);
     name_of(FILES, name);
     put_named(state, name, false);
@@ -139,6 +146,100 @@ static void test_without_the_database_published_files_stay(void **state)
     unused_artifacts_free(unused);
     connection_free(away);
     assert_true(removed == 0 && is_there(state, name));
+}
+
+/* ---- a backup, and another clean-up, at the same time ---- */
+
+/* One part of the directory, which has the file `name`: whether the file stays. */
+static bool stays(void **state, const char *name, bool expected_done)
+{
+    struct error error;
+    bool done = false;
+    int removed = 0;
+    put_named(state, name, true);
+    struct unused_artifacts *unused = begin(state, false);
+    OK(unused_artifacts_remove(unused, connection_of(state), &done, &removed, &error));
+    unused_artifacts_free(unused);
+    assert_int_equal(done, expected_done);
+    assert_true(is_there(state, name) == (removed == 0));
+    return is_there(state, name);
+}
+
+static struct connection *other_session(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct error error;
+    struct connection *other;
+    OK(connection_new(embedded_conninfo(fixture->embedded), "other", &other, &error));
+    return other;
+}
+
+static void test_what_a_backup_may_copy_stays(void **state)
+{
+    struct error error;
+    struct connection *backup = other_session(state), *second = other_session(state);
+    char name[65];
+    name_of(3, name);
+    OK(backup_lock_hold(backup, &error));
+    OK(backup_lock_hold(second, &error));
+    assert_true(stays(state, name, true));
+    backup_lock_let_go(second);
+    assert_true(stays(state, name, true));
+    connection_free(backup); /* as when its process dies */
+    while (stays(state, name, true)) {
+    }
+    OK(backup_lock_hold(second, &error));
+    backup_lock_let_go(second);
+    assert_false(stays(state, name, true));
+    connection_free(second);
+}
+
+static void test_a_backup_that_begins_ends_the_round(void **state)
+{
+    struct error error;
+    bool done = false;
+    int removed = 0;
+    put_many(state);
+    struct connection *backup = other_session(state);
+    struct unused_artifacts *unused = begin(state, false);
+    OK(unused_artifacts_remove(unused, connection_of(state), &done, &removed, &error));
+    assert_true(!done && removed > 900); /* of 1,000, less those that are recorded */
+    const int before = removed;
+    OK(backup_lock_hold(backup, &error));
+    OK(unused_artifacts_remove(unused, connection_of(state), &done, &removed, &error));
+    assert_true(done && removed == before);
+    unused_artifacts_free(unused);
+    connection_free(backup);
+}
+
+static enum status clean_beside(struct connection *connection, void *context, struct error *error)
+{
+    void **state = context;
+    enum backup_lock_found found;
+    bool done = true;
+    int removed = 0;
+    const enum status status = backup_lock_try(connection, &found, error);
+    assert_int_equal(found, BACKUP_LOCK_TAKEN);
+    struct unused_artifacts *unused = begin(state, false);
+    assert_int_equal(unused_artifacts_remove(unused, connection_of(state), &done, &removed, error), STATUS_OK);
+    unused_artifacts_free(unused);
+    assert_true(removed == 0 && !done); /* the next part may succeed */
+    return status;
+}
+
+static void test_another_clean_up_is_no_backup(void **state)
+{
+    struct error error;
+    struct connection *other = other_session(state);
+    bool unknown, done = false;
+    int removed = 0;
+    put_many(state);
+    OK(connection_transaction(other, clean_beside, state, &unknown, &error));
+    struct unused_artifacts *unused = begin(state, false);
+    while (!done) OK(unused_artifacts_remove(unused, connection_of(state), &done, &removed, &error));
+    unused_artifacts_free(unused);
+    assert_int_equal(removed, FILES - 3); /* those of the first test are recorded */
+    connection_free(other);
 }
 
 /* ---- a run that puts a file in place meanwhile ---- */
@@ -207,6 +308,9 @@ int main(void)
         cmocka_unit_test(test_what_no_run_refers_to_goes_in_parts),
         cmocka_unit_test(test_what_an_archive_may_name_stays),
         cmocka_unit_test(test_without_the_database_published_files_stay),
+        cmocka_unit_test(test_what_a_backup_may_copy_stays),
+        cmocka_unit_test(test_another_clean_up_is_no_backup),
+        cmocka_unit_test(test_a_backup_that_begins_ends_the_round),
         cmocka_unit_test(test_what_a_run_puts_in_place_meanwhile_stays),
     };
     return cmocka_run_group_tests_name("unused artifacts", tests, make_directory, tear_down);
