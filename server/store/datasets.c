@@ -44,6 +44,34 @@ static enum status compare(struct connection *connection, struct insertion *inse
     return error_set(error, STATUS_CONFLICT, "another dataset is called \"%.200s\": choose another name", new->name);
 }
 
+/* A deleted dataset `g` that measurements still know by its name. */
+#define STILL_MEASURED                                                                                     \
+    " exists (select from run_inputs i join measurements m on m.run = i.run and m.dataset = g.name where " \
+    "i.gone = g.id) "
+
+/* Measurements know a dataset by its name, so a new one may have that of a deleted one only with the same data,
+ * wherever it lies. Of large files and objects the first run tells (dataset_set_content). Reads after the insertion,
+ * which waits for a deletion under way. */
+static enum status check_gone(struct connection *connection, const struct dataset_new *new, struct error *error)
+{
+    bool other = false;
+    const enum status status = connection_query_boolean(
+        connection,
+        "select exists (select from datasets_gone g where g.name = $1 and" STILL_MEASURED
+        "and (g.format = $2 and g.definition::jsonb - 'path' - 'commit' = $3::jsonb - 'path' - 'commit' and"
+        " case when g.sha256 is not null and $4::text is not null then g.sha256 = $4"
+        " else coalesce(g.fingerprint, $5, '') = coalesce($5, g.fingerprint, '') end) is not true)",
+        VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), value_text(new->sha256),
+               value_text(new->fingerprint)),
+        &other, error);
+    if (status != STATUS_OK || !other) return status;
+    return error_set_at(
+        error, STATUS_CONFLICT, "/name",
+        "a deleted dataset was called \"%.200s\", its measurements are kept under that name, and this is"
+        " not the same data: choose another name",
+        new->name);
+}
+
 enum { CHUNK = (1 << 20) / sizeof(int32_t) }; /* numbers in a row; the schema has the same bound */
 
 static const char *const part_names[DATASET_PARTS] = {"lengths", "tokens"};
@@ -86,7 +114,7 @@ static enum status insert_body(struct connection *connection, void *context, str
     const struct dataset_new *new = insertion->dataset;
     const struct dataset_sequences *inline_ones = new->sequences;
     const int64_t *counts = inline_ones != NULL ? inline_ones->counts : NULL;
-    const enum status status = connection_query(
+    enum status status = connection_query(
         connection,
         "insert into datasets (name, format, definition, sha256, sequences, tokens, fingerprint)"
         " values ($1, $2, $3, $4, $5, $6, $7) on conflict (name) do nothing returning id",
@@ -101,6 +129,7 @@ static enum status insert_body(struct connection *connection, void *context, str
     rows_free(rows);
     insertion->outcome = made ? STORE_CREATED : STORE_EXISTED;
     if (!made) return compare(connection, insertion, error);
+    if ((status = check_gone(connection, new, error)) != STATUS_OK) return status;
     return inline_ones != NULL ? insert_sequences(connection, insertion, error) : STATUS_OK;
 }
 
@@ -187,9 +216,13 @@ enum status dataset_numbers(struct connection *connection, const struct dataset 
 enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
                                 struct error *error)
 {
-    return store_set_content(connection,
-                             "update datasets set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)", id,
-                             sha256, "the data is not what was registered: register it under another name", error);
+    return store_set_content(
+        connection,
+        "update datasets d set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2) and not exists"
+        " (select from datasets_gone g where g.name = d.name and g.sha256 <> $2 and" STILL_MEASURED ")",
+        id, sha256,
+        "the data is not what was registered, or what was measured under this name: register it under another name",
+        error);
 }
 
 enum status dataset_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
@@ -214,7 +247,8 @@ enum status dataset_name_measured(struct connection *connection, const char *ref
         connection,
         CONNECTION_KEEPS_PLAN "select case when exists (select from datasets where name = $1) or exists"
                               " (select from series where dataset = $1) then $1::text"
-                              " else coalesce((select name from datasets where id = $1), '') end",
+                              " else coalesce((select name from datasets where id = $1), (select name from"
+                              " datasets_gone where id = $1), '') end",
         VALUES(value_text(reference)), &rows, error);
     if (status != STATUS_OK) return status;
     (void)snprintf(out, STORE_NAME, "%s", rows_text(rows, 0, 0));

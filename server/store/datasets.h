@@ -37,7 +37,9 @@ struct dataset {
     int64_t counts[DATASET_PARTS]; /* of inline sequences */
 };
 
-/* Inline sequences are written in chunks of one mebibyte; each chunk is a statement with its own deadline. */
+/* Inline sequences are written in chunks of one mebibyte; each chunk is a statement with its own deadline.
+ * STATUS_CONFLICT: another dataset has the name, or a deleted one had it whose measurements are kept and whose data is
+ * other. */
 MUST_CHECK enum status dataset_insert(struct connection *connection, const struct dataset_new *dataset,
                                       enum store_outcome *outcome, json_t **document, struct error *error);
 /* *out is filled for dataset_reset. STATUS_NOT_FOUND. */
@@ -49,15 +51,15 @@ void dataset_reset(struct dataset *dataset);
 MUST_CHECK enum status dataset_numbers(struct connection *connection, const struct dataset *dataset,
                                        enum dataset_part part, int32_t *out, struct error *error);
 /* Stores the content hash that the first run over large files computes. STATUS_INPUT_CHANGED when another one is stored
- * already. */
+ * already, or a deleted dataset of the name had another one and its measurements are kept. */
 MUST_CHECK enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
                                            struct error *error);
 MUST_CHECK enum status dataset_get(struct connection *connection, const char *reference, json_t **document,
                                    struct error *error);
 MUST_CHECK enum status dataset_list(struct connection *connection, const struct list_filter *filter,
                                     const struct page *page, json_t **document, struct error *error);
-/* The name under which measurements are of that dataset, given by name or id; of one that was deleted by its name, if
- * something was measured on it. "": there is none. */
+/* The name under which measurements are of that dataset, given by name or id; also of one that was deleted, if a run
+ * had read it. "": there is none. */
 MUST_CHECK enum status dataset_name_measured(struct connection *connection, const char *reference, char out[STORE_NAME],
                                              struct error *error);
 /* STATUS_CONFLICT while a queued or running run uses it. */

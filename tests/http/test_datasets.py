@@ -103,6 +103,57 @@ def test_delete_and_conflict_while_used(service, name):
     assert service.request("DELETE", f"/v1/datasets/{made['id']}").status == 404
 
 
+@pytest.fixture
+def measured(service, name):
+    """A text on which a checkpoint was measured, and which is deleted: its body, document and run."""
+    service.checkpoint(models.write_llama(service.files / name), name, "a", step=1)
+    (service.files / f"{name}.txt").write_text(f"first text of {name} " * 9)  # no other test has it
+    body = {"name": name, "path": f"{name}.txt", "format": "text"}
+    made = service.post("/v1/datasets", body).json
+    run = service.run("evaluate", checkpoint=f"{name}/a", dataset=name, sequence_length=32)
+    assert run["state"] == "succeeded"
+    assert service.request("DELETE", f"/v1/datasets/{name}").status == 204
+    return body, made, run
+
+
+def test_the_name_of_what_was_measured_is_of_the_same_data_alone(service, name, measured):
+    """Measurements know a dataset by its name: two texts of one name would be one series."""
+    body, made, run = measured
+    (service.files / f"{name}-other.txt").write_text("second text " * 40)
+    other = {**body, "path": f"{name}-other.txt"}
+    for wrong in (other, {"name": name, "sequences": [[1, 2, 3]]}, {**body, "add_special_tokens": True}):
+        refused = service.post("/v1/datasets", wrong)
+        assert refused.status == 409 and refused.pointers == ["/name"], refused.body
+        assert "choose another name" in refused.json["detail"] and service.get(f"/v1/datasets/{name}").status == 404
+    # The same data is taken, wherever it lies.
+    (service.files / f"{name}.txt").rename(service.files / f"{name}-moved.txt")
+    again = service.post("/v1/datasets", {**body, "path": f"{name}-moved.txt"})
+    assert again.status == 201 and again.json["id"] != made["id"] and again.json["sha256"] == made["sha256"]
+    assert service.request("DELETE", f"/v1/datasets/{name}").status == 204
+    assert service.post("/v1/datasets", other).status == 409  # no run has read that one: the first one's still count
+    # Once nothing is measured on it, its name is free.
+    assert service.request("DELETE", f"/v1/runs/{run['id']}").status == 204
+    assert service.post("/v1/datasets", other).status == 201
+
+
+def test_the_id_of_a_deleted_dataset_is_known(service, name, measured):
+    _, made, run = measured
+    for path in ("measurements?", "curves?metric=loss&"):
+        by_id, by_name = (service.get(f"/v1/{path}trajectory={name}&dataset={word}") for word in (made["id"], name))
+        assert by_id.status == by_name.status == 200 and by_id.body == by_name.body and run["id"] in str(by_id.body)
+
+
+def test_the_first_run_holds_data_against_what_was_measured(service, name, measured):
+    """As of large files, whose samples alone are read when they are registered."""
+    body, _, _ = measured
+    service.sql(f"update datasets_gone set sha256 = null, fingerprint = null where name = '{name}'")
+    assert service.post("/v1/datasets", body).status == 201
+    service.sql(f"update datasets_gone set sha256 = repeat('0', 64) where name = '{name}';"
+                f"update datasets set sha256 = null where name = '{name}'")
+    run = service.run("evaluate", checkpoint=f"{name}/a", dataset=name, sequence_length=16)
+    assert run["state"] == "failed" and "what was measured under this name" in run["error"]["detail"], run["error"]
+
+
 def test_large_bodies_of_sequences_are_taken_and_larger_ones_refused(service, name):
     assert service.post("/v1/datasets", {"name": name, "sequences": models.rows(200, 4096, 50000)}).status == 201
     answer = service.post("/v1/datasets", b'{"name": "' + b"x" * (17 << 20) + b'"}')

@@ -305,6 +305,41 @@ static void test_inline_datasets_come_back_token_by_token(void **state)
     json_decref(definition);
 }
 
+/* By an older deltaq, which kept the id and the name in what the run had read, but not what the data was. */
+static void test_datasets_that_were_deleted_before_are_known_by_what_was_measured_on_them(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    enum store_outcome outcome;
+    int applied = 0;
+    char name[STORE_NAME];
+    json_t *document, *definition = json_pack("{ss}", "path", "/text");
+    const struct dataset_new new = {.name = "old text", .format = "text", .definition = definition};
+    OK(connection_script(connection,
+                         "drop table datasets_gone; drop index run_inputs_by_gone;"
+                         "delete from schema_migrations where number = 43;"
+                         "insert into runs (id, kind, state, epoch, result_epoch, finished_at)"
+                         " values ('had read', 'evaluate', 'succeeded', 1, 1, now());"
+                         "insert into run_inputs (run, gone, gone_name) values ('had read', 'old', 'old text'),"
+                         " ('had read', 'trajectory', 'another kind');"
+                         "insert into measurements (run, epoch, metric, value, dataset)"
+                         " values ('had read', 1, 'loss', 1, 'old text')",
+                         &error));
+    OK(migrations_apply(connection, &applied, &error));
+    assert_int_equal(applied, 1);
+    OK(dataset_name_measured(connection, "old", name, &error));
+    assert_string_equal(name, "old text");
+    OK(dataset_name_measured(connection, "trajectory", name, &error));
+    assert_string_equal(name, "");
+    GIVES(STATUS_CONFLICT, dataset_insert(connection, &new, &outcome, &document, &error));
+    assert_string_equal(error.pointer, "/name");
+    OK(connection_script(connection, "delete from runs where id = 'had read'", &error));
+    OK(dataset_insert(connection, &new, &outcome, &document, &error));
+    assert_int_equal(outcome, STORE_CREATED);
+    json_decref(document);
+    json_decref(definition);
+}
+
 static void test_an_equal_run_is_shared_unless_forced(void **state)
 {
     struct connection *connection = connection_of(state);
@@ -535,6 +570,7 @@ int main(void)
         cmocka_unit_test(test_tokens_open_and_only_their_hash_is_kept),
         cmocka_unit_test(test_idempotency_keys_answer_again_and_refuse_other_bodies),
         cmocka_unit_test(test_small_documents_are_well_formed),
+        cmocka_unit_test(test_datasets_that_were_deleted_before_are_known_by_what_was_measured_on_them),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
