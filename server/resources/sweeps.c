@@ -4,6 +4,7 @@
 #include "resources/application.h"
 #include "resources/handlers.h"
 #include "resources/waiting.h"
+#include "runs/parameter_grid.h"
 #include "runs/requirements.h"
 #include "runs/sweep_growth.h"
 #include "runs/sweep_plan.h"
@@ -149,6 +150,15 @@ enum status sweeps_delete(struct http_context *context, const struct request *re
     return answer_deleted(response, connection, sweep_delete(connection, request_parameter(request, "sweep"), error));
 }
 
+/* A sweep to be made: its plan is what its runs come from, its row what the store gets. */
+struct new_sweep {
+    const struct sweep_body *body;
+    json_t *grid; /* as the sweep keeps it, owned */
+    struct store_id standing;
+    struct sweep_plan plan;
+    struct sweep_new row; /* lends */
+};
+
 /* Finds the trajectory that a standing sweep follows. */
 static enum status find_standing(struct connection *connection, const json_t *grid, struct store_id *id,
                                  struct error *error)
@@ -164,49 +174,59 @@ static enum status find_standing(struct connection *connection, const json_t *gr
     return error_set_at(error, STATUS_INVALID, "/grid", "no trajectory \"%.200s\"", trajectory);
 }
 
-static enum status insert(struct http_context *context, const struct request *asked, const struct sweep_body *body,
-                          const json_t *document, const json_t *requires, const struct idempotency_record *record,
-                          struct faults *faults, enum store_outcome *outcome, json_t **made, struct error *error)
+static enum status plan(struct http_context *context, const struct request *asked, const json_t *document,
+                        const json_t *requires, struct faults *faults, struct new_sweep *out, struct error *error)
 {
     const struct application *application = application_of(context);
     struct connection *connection = application_connection(context);
-    struct store_id standing = {""};
-    struct sweep_plan plan = {0};
+    const json_t *base = json_object_get(document, "base");
+    enum status status = parameter_grid_lay(base, json_object_get(document, "grid"), NULL, faults, &out->grid, error);
     const struct sweep_plan_request request = {
-        .kind = kinds[body->kind],
-        .base = json_object_get(document, "base"),
-        .grid = json_object_get(document, "grid"),
+        .kind = kinds[out->body->kind],
+        .base = base,
+        .grid = out->grid,
         .requires = requires,
         .requester = asked->principal.name,
         .queued_most = application->queue_per_token,
         .roots = application->roots,
         .data_directory = application->data_directory,
-        .may_be_empty = body->standing,
-        .dry_run = body->dry_run,
+        .may_be_empty = out->body->standing,
+        .dry_run = out->body->dry_run,
     };
-    enum status status = STATUS_OK;
-    if (body->standing) status = find_standing(connection, request.grid, &standing, error);
-    if (status == STATUS_OK) status = sweep_plan_make(connection, &request, faults, &plan, error);
+    if (status == STATUS_OK && out->body->standing)
+        status = find_standing(connection, out->grid, &out->standing, error);
+    if (status == STATUS_OK) status = sweep_plan_make(connection, &request, faults, &out->plan, error);
+    out->row = (struct sweep_new){.name = out->body->name,
+                                  .kind = request.kind->name,
+                                  .base = base,
+                                  .grid = out->grid,
+                                  .requires = requires,
+                                  .requester = request.requester,
+                                  .standing = out->body->standing ? out->standing.text : NULL,
+                                  .runs = out->plan.rows,
+                                  .run_count = out->plan.count,
+                                  .taken = out->plan.taken};
+    return status;
+}
+
+static enum status insert(struct http_context *context, const struct request *asked, const struct sweep_body *body,
+                          const json_t *document, const json_t *requires, const struct idempotency_record *record,
+                          struct faults *faults, enum store_outcome *outcome, json_t **made, struct error *error)
+{
+    struct connection *connection = application_connection(context);
+    struct new_sweep sweep = {.body = body};
+    enum status status = plan(context, asked, document, requires, faults, &sweep, error);
+    sweep.row.record = record;
     if (status == STATUS_OK && body->dry_run) {
         struct dry_run_place place;
         status = application_dry_run_place(context, asked->monitor, &place, error);
         if (status == STATUS_OK)
-            status = dry_run_of_sweep(&place, request.kind, plan.prepared, plan.count, made, error);
+            status = dry_run_of_sweep(&place, kinds[body->kind], sweep.plan.prepared, sweep.plan.count, made, error);
     } else if (status == STATUS_OK) {
-        const struct sweep_new sweep = {.name = body->name,
-                                        .kind = request.kind->name,
-                                        .base = request.base,
-                                        .grid = request.grid,
-                                        .requires = requires,
-                                        .requester = request.requester,
-                                        .standing = body->standing ? standing.text : NULL,
-                                        .runs = plan.rows,
-                                        .run_count = plan.count,
-                                        .taken = plan.taken,
-                                        .record = record};
-        status = sweep_insert(connection, &sweep, outcome, made, error);
+        status = sweep_insert(connection, &sweep.row, outcome, made, error);
     }
-    sweep_plan_reset(&plan);
+    sweep_plan_reset(&sweep.plan);
+    json_decref(sweep.grid);
     return status;
 }
 

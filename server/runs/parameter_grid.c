@@ -115,6 +115,116 @@ enum status parameter_grid_expand(struct connection *connection, const json_t *b
     return status;
 }
 
+/* ---- laying a grid over its base ---- */
+
+struct laying {
+    const json_t *base, *grid, *more;
+    bool stored; /* the grid without `more` is that of a stored sweep */
+    struct faults *faults;
+    json_t *out; /* owned by parameter_grid_lay */
+};
+
+/* Whether a value of a shorter field leaves the end of a longer one to that field. */
+static bool leaves(const json_t *value, const char *rest)
+{
+    for (const char *dot; (dot = strchr(rest, '.')) != NULL; rest = dot + 1) {
+        if (!json_is_object(value)) return false;
+        value = json_object_getn(value, rest, (size_t)(dot - rest));
+        if (value == NULL) return true;
+    }
+    return json_is_object(value) && json_object_get(value, rest) == NULL;
+}
+
+/* Checks that no value of `key` gives the field `longer`, which has values of its own. */
+static void check_longer(struct laying *laying, const char *key, const char *longer)
+{
+    size_t i;
+    json_t *value;
+    char pointer[160];
+    json_array_foreach(json_object_get(laying->more, key), i, value)
+    {
+        if (leaves(value, longer + strlen(key) + 1)) continue;
+        faults_pointer(pointer, sizeof pointer, "/grid", key);
+        faults_add(laying->faults, pointer,
+                   "\"%.100s\" is in the grid too: these values must be objects without that field", longer);
+        return;
+    }
+}
+
+/* `values` laid over the object that base has there. *out: a new array, NULL: no memory. False: one is no object. */
+static bool lay_values(const json_t *under, const json_t *values, json_t **out)
+{
+    size_t i;
+    json_t *value;
+    bool good = (*out = json_array()) != NULL;
+    json_array_foreach(values, i, value)
+    {
+        if (!json_is_object(value)) return false;
+        json_t *laid = json_deep_copy(under);
+        good = good && laid != NULL && json_object_update_recursive(laid, value) == 0;
+        if (!good || json_array_append(*out, laid) != 0) good = false;
+        json_decref(laid);
+    }
+    if (good) return true;
+    json_decref(*out);
+    *out = NULL;
+    return true;
+}
+
+/* Adds the field to the grid that is made, if it is one and not there. */
+static enum status lay_field(struct laying *laying, const char *key, struct error *error)
+{
+    char pointer[160];
+    json_t *values = json_object_get(laying->more, key), *laid = NULL;
+    const json_t *under = parameter_grid_value(laying->base, key);
+    if (values == NULL || json_object_get(laying->out, key) != NULL) return STATUS_OK;
+    const bool alone = under == NULL || (laying->stored && !json_is_object(under));
+    if (alone) {
+        laid = json_incref(values);
+    } else if (!json_is_object(under) || !json_is_array(values) || !lay_values(under, values, &laid)) {
+        faults_pointer(pointer, sizeof pointer, "/grid", key);
+        faults_add(laying->faults, pointer, "is in base and in grid: leave it out of one");
+        json_decref(laid);
+        laid = json_incref(values);
+    }
+    return json_object_set_new(laying->out, key, laid) == 0 ? STATUS_OK : error_no_memory(error, "a sweep");
+}
+
+/* Adds the field behind those of which it is a part. */
+static enum status lay_in_order(struct laying *laying, const char *key, struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (const char *dot = strchr(key, '.'); dot != NULL && status == STATUS_OK; dot = strchr(dot + 1, '.')) {
+        char *shorter = strndup(key, (size_t)(dot - key));
+        if (shorter == NULL) return error_no_memory(error, "a sweep");
+        if (json_object_get(laying->grid, shorter) != NULL) {
+            status = lay_field(laying, shorter, error);
+            check_longer(laying, shorter, key);
+        }
+        free(shorter);
+    }
+    return status == STATUS_OK ? lay_field(laying, key, error) : status;
+}
+
+enum status parameter_grid_lay(const json_t *base, const json_t *grid, const json_t *more, struct faults *faults,
+                               json_t **out, struct error *error)
+{
+    const char *key;
+    json_t *ignored;
+    struct laying laying = {base, grid, more != NULL ? more : grid, more != NULL, faults, json_object()};
+    enum status status = laying.out == NULL ? error_no_memory(error, "a sweep") : STATUS_OK;
+    json_object_foreach((json_t *)(uintptr_t)grid, key, ignored)
+    {
+        if (status == STATUS_OK) status = lay_in_order(&laying, key, error);
+    }
+    if (status == STATUS_OK) status = faults_status(faults, error);
+    *out = status == STATUS_OK ? laying.out : NULL;
+    if (status != STATUS_OK) json_decref(laying.out);
+    return status;
+}
+
+/* ---- where a parameter comes from ---- */
+
 json_t *parameter_grid_value(const json_t *params, const char *key)
 {
     for (const char *dot; params != NULL && (dot = strchr(key, '.')) != NULL; key = dot + 1)
@@ -122,13 +232,13 @@ json_t *parameter_grid_value(const json_t *params, const char *key)
     return json_object_get(params, key);
 }
 
-void parameter_grid_pointer(const json_t *grid, const char *params_pointer, char *out, size_t size)
+const char *parameter_grid_pointer(const json_t *grid, const char *params_pointer, char *out, size_t size)
 {
-    const char *rest = params_pointer + strlen("/params"), *key;
+    const char *rest = params_pointer + strlen("/params"), *key, *below = "";
     json_t *value;
     if (strncmp(params_pointer, "/params", strlen("/params")) != 0) {
         (void)snprintf(out, size, "%s", params_pointer);
-        return;
+        return below;
     }
     (void)snprintf(out, size, "/base%s", rest);
     json_object_foreach((json_t *)(uintptr_t)grid, key, value)
@@ -138,6 +248,10 @@ void parameter_grid_pointer(const json_t *grid, const char *params_pointer, char
         (void)snprintf(path, sizeof path, "/%.150s", key);
         for (char *at = path; *at != '\0'; at++)
             if (*at == '.') *at = '/';
-        if (strncmp(rest, path, strlen(path)) == 0) (void)snprintf(out, size, "/grid/%s", key);
+        const char after = strncmp(rest, path, strlen(path)) == 0 ? rest[strlen(path)] : '?';
+        if (after != '\0' && after != '/') continue;
+        (void)snprintf(out, size, "/grid/%s", key);
+        below = rest + strlen(path) + (after == '/');
     }
+    return below;
 }

@@ -190,6 +190,27 @@ static enum status read_values(struct connection *connection, const struct sweep
     return status;
 }
 
+/* The values to add, as the sweep keeps them (parameter_grid_lay). Those that are there as they were given are left out
+ * before, because a sweep of an earlier version has not laid them over base. */
+static enum status lay(const struct sweep_plan_request *request, const json_t *more, struct faults *faults,
+                       json_t **laid, struct error *error)
+{
+    const char *key;
+    json_t *given, *left = json_object();
+    enum status status = left == NULL ? error_no_memory(error, "a sweep") : STATUS_OK;
+    *laid = NULL;
+    json_object_foreach((json_t *)(uintptr_t)more, key, given)
+    {
+        const json_t *has = json_object_get(request->grid, key);
+        json_t *values = json_is_array(has) ? without(given, given, has) : json_incref(given);
+        if (status == STATUS_OK && json_object_set_new(left, key, values) != 0)
+            status = error_no_memory(error, "a sweep");
+    }
+    if (status == STATUS_OK) status = parameter_grid_lay(request->base, request->grid, left, faults, laid, error);
+    json_decref(left);
+    return status;
+}
+
 /* The runs in which `axis` is the first field with a new value: fields before it have old values, later fields have
  * any. */
 static json_t *part(const json_t *grid, const struct values *values, const char *axis)
@@ -248,15 +269,17 @@ enum status sweep_growth_make(struct connection *connection, const struct sweep_
                               struct sweep_growth *out, struct error *error)
 {
     struct values values = {0};
-    json_t *product = json_array();
+    json_t *product = json_array(), *laid = NULL;
     enum status status = product == NULL ? error_no_memory(error, "a sweep") : STATUS_OK;
     if (status == STATUS_OK) status = check_fields(request->grid, more, faults, error);
-    if (status == STATUS_OK) status = read_values(connection, request, sweep, standing, more, &values, out, error);
+    if (status == STATUS_OK) status = lay(request, more, faults, &laid, error);
+    if (status == STATUS_OK) status = read_values(connection, request, sweep, standing, laid, &values, out, error);
     if (status == STATUS_OK) status = expand(connection, request, &values, product, faults, error);
     if (status == STATUS_OK) status = sweep_plan_of(connection, request, product, faults, &out->plan, error);
     json_decref(values.old);
     json_decref(values.added);
     json_decref(product);
+    json_decref(laid);
     return status;
 }
 

@@ -58,8 +58,8 @@ static enum status prepare_all(struct connection *connection, const struct sweep
         if (status == STATUS_CONFLICT) blame(request->grid, error);
         if (status != STATUS_OK && found.count == 0) faults_add(&found, error->pointer, "%s", error->detail);
         for (size_t j = 0; j < faults_kept(&found) && status_info(status)->http == 422; j++) {
-            parameter_grid_pointer(request->grid, found.items[j].pointer, pointer, sizeof pointer);
-            faults_add(faults, pointer, "%s", found.items[j].detail);
+            const char *below = parameter_grid_pointer(request->grid, found.items[j].pointer, pointer, sizeof pointer);
+            faults_add(faults, pointer, "%s%s%s", below, below[0] != '\0' ? ": " : "", found.items[j].detail);
         }
     }
     return status;

@@ -193,7 +193,8 @@ def failing(directory, *faults):
 
 def sweep(own, name, **base):
     """The ids of four runs that one worker may take together."""
-    answer = own.post("/v1/sweeps", {"name": name, "kind": "quantize", "base": {**quantization(own), **base},
+    base = {field: value for field, value in {**quantization(own), **base}.items() if field != "method"}
+    answer = own.post("/v1/sweeps", {"name": name, "kind": "quantize", "base": base,
                                      "grid": {"method": [{"name": "gptq", "bits": bits, "group_size": 16}
                                                          for bits in (2, 3, 4, 8)]}})
     assert answer.status == 202, answer.body

@@ -191,10 +191,16 @@ def test_what_the_hub_would_send_is_not_known_without_it(service):
                                                                 for plan in told["plans"])
 
 
+def sweep(**more):
+    base = quantization()
+    del base["checkpoint"], base["method"]["bits"]
+    return {"name": "dry-sweep", "kind": "quantize", "base": base, "dry_run": True,
+            "grid": {"checkpoint": {"trajectory": "dry"}, "method.bits": [3, 4]}, **more}
+
+
 def test_a_sweep_has_sums_and_maxima(service, ready):
     before = counts(service)
-    body = {"name": "dry-sweep", "kind": "quantize", "base": quantization(), "dry_run": True,
-            "grid": {"checkpoint": {"trajectory": "dry"}, "method.bits": [3, 4]}}
+    body = sweep()
     answer = service.post("/v1/sweeps", body)
     assert answer.status == 200, answer.body
     told = answer.json

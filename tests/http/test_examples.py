@@ -34,20 +34,20 @@ def client(service, module):
     return client
 
 
-def method(bits):
-    return {"method": {"name": "rtn", "bits": bits, "group_size": 32},
+def method(**bits):
+    return {"method": {"name": "rtn", "group_size": 32, **bits},
             "evaluation": {"dataset": "client", "sequence_length": None}}
 
 
 def test_a_run_is_waited_for_and_names_are_enough(service, client):
-    run = client.run("quantize", checkpoint="client/step1", **method(4)).wait()
+    run = client.run("quantize", checkpoint="client/step1", **method(bits=4)).wait()
     assert run["state"] == "succeeded" and run["result"] == service.get(f"/v1/runs/{run['id']}").json["result"]
     assert run["id"] in [other["id"] for other in client.runs(trajectory="client")]
 
 
 def test_a_sweep_and_the_tables_that_it_fills(service, client):
-    sweep = client.sweep("quantize", method(4), {"checkpoint": {"trajectory": "client"},
-                                                 "method.bits": [2, 3]}, name="client").wait(120)
+    sweep = client.sweep("quantize", method(), {"checkpoint": {"trajectory": "client"},
+                                                "method.bits": [2, 3]}, name="client").wait(120)
     assert sweep["runs"]["succeeded"] == sweep["runs"]["total"] >= 4
     rows = client.measurements("client", method="rtn", bits=3)
     assert ([row["checkpoint_name"] for row in rows] == ["step0", "step1"]
@@ -59,7 +59,7 @@ def test_a_sweep_and_the_tables_that_it_fills(service, client):
 
 def test_problems_say_which_field(client, module):
     with pytest.raises(module.Problem) as refused:
-        client.run("quantize", checkpoint="client/step1", **method(7))
+        client.run("quantize", checkpoint="client/step1", **method(bits=7))
     assert (refused.value.status == 422 and refused.value.pointers == ["/params/method/bits"]
             and "/params/method/bits: " in str(refused.value))
 

@@ -24,7 +24,7 @@ def measured(service):
     grid = {"checkpoint": {"trajectory": "table"}, "method.bits": [3, 4]}
     sweeps = [{"name": "table-a", "kind": "quantize", "base": base, "grid": grid},
               {"name": "table-b", "kind": "quantize",
-               "base": {**base, "method": {"name": "rtn", "bits": 4, "group_size": 32}},
+               "base": {"method": {**base["method"], "bits": 4}, "evaluation": {"sequence_length": None}},
                "grid": {"checkpoint": {"trajectory": "table"}, "evaluation.dataset": [other]}},
               {"name": "table-c", "kind": "evaluate", "base": {"dataset": whole, "sequence_length": None},
                "grid": {"checkpoint": {"trajectory": "table"}}}]

@@ -1,5 +1,6 @@
 import csv
 import io
+import json
 import subprocess
 
 import models
@@ -134,6 +135,75 @@ def test_a_curve_of_few_points_keeps_its_extremes(service, name):
         assert [point["x"] for point in few["points"]] == sorted(point["x"] for point in few["points"])
     assert service.get(f"/v1/curves?trajectory={name}&points=40").json["series"][0] == whole
     assert service.get(f"/v1/curves?trajectory={name}&points=3").pointers == ["/points"]
+
+
+def methods_of(service, sweep):
+    """Bits and group size of every run, as often as it is there, when all have ended."""
+    service.get(f"/v1/sweeps/{sweep}?wait=60")
+    runs = service.get(f"/v1/runs?sweep={sweep}&limit=200").json["items"]
+    return sorted((run["params"]["method"]["bits"], run["params"]["method"]["group_size"]) for run in runs)
+
+
+def test_a_grid_s_objects_are_laid_over_those_of_base(service, small):
+    name, body = small
+    body = {**body, "name": f"{name}-laid", "base": {**body["base"], "method": {"bits": 3, "group_size": 16}},
+            "grid": {"checkpoint": {"trajectory": name}, "method": [{"name": "rtn"}, {"name": "rtn", "bits": 2}]}}
+    made = service.post("/v1/sweeps", body)
+    assert made.status == 202 and methods_of(service, made.json["id"]) == [(2, 16), (3, 16)], made.body
+    assert made.json["grid"]["method"] == [{"bits": 3, "group_size": 16, "name": "rtn"},
+                                           {"bits": 2, "group_size": 16, "name": "rtn"}], "as it is measured"
+    assert made.json["base"] == body["base"]
+    for again in (body, {**body, "grid": made.json["grid"]}):
+        assert service.post("/v1/sweeps", again).json["id"] == made.json["id"]
+    assert extend(service, made.json["id"], method=[{"name": "rtn"}]).status == 200
+    assert extend(service, made.json["id"], method=[{"name": "rtn", "bits": 4}]).status == 202
+    assert methods_of(service, made.json["id"]) == [(2, 16), (3, 16), (4, 16)], "of one it had nothing was made"
+    foreign = {**body, "name": f"{name}-foreign", "grid": {**body["grid"], "method": [{"name": "nf4"}]}}
+    refused = service.post("/v1/sweeps", foreign)
+    assert refused.status == 422 and set(refused.pointers) == {"/grid/method"}, refused.body
+    assert "bits: unknown field" in refused.json["errors"][0]["detail"]
+    assert extend(service, made.json["id"], method=[{"name": "nf4"}]).pointers == refused.pointers
+
+
+def test_the_order_of_a_grid_s_fields_changes_no_run(service, small):
+    name, body = small
+    base = {"evaluation": body["base"]["evaluation"], "checkpoint": f"{name}/a"}
+    fields = [("method.bits", [2, 3]), ("method", [{"name": "rtn", "group_size": 16}])]
+    made = [service.post("/v1/sweeps", {"name": name + end, "kind": "quantize", "base": base, "grid": dict(grid)})
+            for grid, end in ((fields, "-bits"), (fields[::-1], "-method"), (fields[::-1], "-bits"))]
+    assert [answer.status for answer in made] == [202, 202, 200]
+    for answer in made:
+        assert methods_of(service, answer.json["id"]) == [(2, 16), (3, 16)]
+
+
+@pytest.mark.parametrize("base,grid,pointer,word", [
+    ({"checkpoint": "a"}, {"checkpoint": ["b"]}, "/grid/checkpoint", "base"),
+    ({"checkpoint": "a"}, {"checkpoint": {"trajectory": "b"}}, "/grid/checkpoint", "base"),
+    ({"method": {"bits": 3}}, {"method.bits": [3, 4]}, "/grid/method.bits", "base"),
+    ({"calibration": {"dataset": "a"}}, {"calibration": [None, {"max_sequences": 3}]}, "/grid/calibration", "base"),
+    ({}, {"method.bits": [2, 3], "method": [{"name": "rtn"}, {"name": "rtn", "bits": 4}]}, "/grid/method",
+     "method.bits"),
+])
+def test_what_is_given_twice_is_refused(service, swept, base, grid, pointer, word):
+    answer = service.post("/v1/sweeps", {"kind": "quantize", "base": base, "grid": grid})
+    assert answer.status == 422 and answer.pointers == [pointer] and word in answer.json["detail"], answer.body
+
+
+def test_a_stored_sweep_that_gives_a_field_twice_grows_as_it_began(service, small):
+    """Earlier versions let the grid's whole value take the place of base's."""
+    name, body = small
+    service.checkpoint(models.write_llama(service.files / name / "1", seed=2), name, "b", step=1)
+    stored = {**body, "name": f"{name}-old", "grid": {"checkpoint": [f"{name}/a"]},
+              "base": {**body["base"], "method": {"name": "rtn", "bits": 4, "group_size": 32}}}
+    assert service.post("/v1/sweeps", stored).status == 202
+    old = {"base": {**body["base"], "checkpoint": f"{name}/b", "method": {"bits": 3, "group_size": 16}},
+           "grid": {"checkpoint": [f"{name}/a"], "method": [{"name": "rtn", "group_size": 32}]}}
+    base, grid = (json.dumps(old[part]) for part in ("base", "grid"))
+    service.sql(f"update sweeps set base = '{base}', grid = '{grid}' where name = '{name}-old'")
+    assert extend(service, f"{name}-old", method=old["grid"]["method"]).status == 200
+    assert extend(service, f"{name}-old", checkpoint=[f"{name}/b"]).status == 202
+    assert methods_of(service, f"{name}-old") == [(4, 32), (4, 32)]
+    assert made_of(service, f"{name}-old", name) == [("a", 4), ("b", 4)]
 
 
 def extend(service, sweep, **grid):

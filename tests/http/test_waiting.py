@@ -21,7 +21,8 @@ def ready(service):
 
 
 def sweep(ready, name, lengths):
-    return {"name": name, "kind": "evaluate", "base": ready, "grid": {"sequence_length": lengths}}
+    return {"name": name, "kind": "evaluate", "grid": {"sequence_length": lengths},
+            "base": {field: value for field, value in ready.items() if field != "sequence_length"}}
 
 
 def test_a_post_that_prefers_to_wait_has_the_result(service, ready):
