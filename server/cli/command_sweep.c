@@ -74,7 +74,8 @@ static bool read_grid(struct verb *verb, const struct fields *fields, const char
         const struct field *field = fields_find(fields, BASE, *text, length);
         if ((*text)[length] != '=') return (void)verb_usage(verb, "--grid %.100s: expected FIELD=VALUES", *text), false;
         if (field == NULL)
-            return (void)verb_usage(verb, "--grid: a %s run has no parameter \"%.*s\"", kind, (int)length, *text),
+            return (void)verb_usage(verb, "--grid: a %s run has no parameter \"%.*s\"; see deltaq sweep %s --help",
+                                    kind, (int)length, *text, kind),
                    false;
         if (json_object_get(grid, field->path) != NULL)
             return (void)verb_usage(verb, "--grid: %s is there twice: give all its values at once", field->path), false;

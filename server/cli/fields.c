@@ -207,7 +207,7 @@ static bool is_named(const struct field *field, const char *word, size_t length)
 {
     const char *names[] = {field->path, field->flags[FIELDS_SHORT] + 2};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strlen(names[i]) == length && memcmp(names[i], word, length) == 0) return true;
+        if (options_same_name(names[i], word, length)) return true;
     return false;
 }
 

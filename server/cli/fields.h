@@ -54,7 +54,7 @@ MUST_CHECK enum status fields_value(const struct field *field, const char *text,
  * *out. */
 MUST_CHECK enum status fields_values(const struct field *field, const char *text, json_t **out, struct error *error);
 
-/* The field whose path or flag (without "--") is `word`; NULL: no field, or several. */
+/* The field whose path or flag (without "--") is `word`, with "-" and "_" the same; NULL: no field, or several. */
 const struct field *fields_find(const struct fields *fields, int object, const char *word, size_t length);
 /* The field at a pointer into the object ("/method/bits"), or NULL. */
 const struct field *fields_at(const struct fields *fields, int object, const char *pointer);

@@ -6,14 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Compares flags with "-" and "_" as the same character: --sequence-length is the API's sequence_length. */
-static bool same_flag(const char *flag, const char *word, size_t length)
+bool options_same_name(const char *name, const char *word, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
-        if (flag[i] == word[i] && flag[i] != '\0') continue;
-        if (i < 2 || (flag[i] != '-' && flag[i] != '_') || (word[i] != '-' && word[i] != '_')) return false;
+        if (name[i] == word[i] && name[i] != '\0') continue;
+        if ((name[i] != '-' && name[i] != '_') || (word[i] != '-' && word[i] != '_')) return false;
     }
-    return flag[length] == '\0';
+    return name[length] == '\0';
+}
+
+static bool same_flag(const char *flag, const char *word, size_t length)
+{
+    return length > 2 && strncmp(flag, word, 2) == 0 && options_same_name(flag + 2, word + 2, length - 2);
 }
 
 static int row_index(const struct option_row *rows, const char *flag, size_t length)

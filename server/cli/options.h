@@ -33,6 +33,10 @@ struct options {
     const struct fields *fields; /* set by command_line_parse (fields.h); options_parse leaves NULL */
 };
 
+/* Whether the `length` bytes of `word` are the name of a flag or of a parameter. "-" and "_" are the same:
+ * --sequence-length is the API's sequence_length. */
+bool options_same_name(const char *name, const char *word, size_t length);
+
 /* Reads argv[0 … argc), then the environment for options that are missing. In flags "-" and "_" are the same;
  * everything after "--" is a word. Because every user of the machine sees command lines, values in argv that may hold a
  * password or a token are overwritten with "xxx" after reading. STATUS_INVALID names the option, or the word that is

@@ -121,6 +121,9 @@ WRONG = [
     (["sweep", "quantize", "--grid", "bits=3,[4]"], "found \"[4]\""),
     (["sweep", "quantize", "--grid", "bits=[3"], "JSON array"),
     (["sweep", "quantize", "--grid", "bits=3", "--grid", "method.bits=4"], "method.bits is there twice"),
+    (["sweep", "quantize", "--grid", "group-size=16", "--grid", "method.group_size=32"],
+     "method.group_size is there twice"),
+    (["sweep", "quantize", "--grid", "group size=16"], 'no parameter "group size"; see deltaq sweep quantize --help'),
     (["sweep", "quantize", "--grid", "checkpoint=a", "--along", "b"], "not both"),
     (["register", b"/tmp/\xff"], "not UTF-8"), (["run", "average", "a", b"\xff"], "not UTF-8"),
     (["run", "evaluate", b"\xff"], "must be UTF-8"), (["curve"], "expected a trajectory"),
@@ -161,6 +164,12 @@ def test_a_sweep_is_posted_and_counted(service, laid):
     total = int(counts["total"])
     assert int(counts["succeeded"]) == total >= 4
     assert service.get("/v1/sweeps/verbs").json["grid"]["method.bits"] == [3, 4]
+    for flag in ("group_size", "group-size", "method.group_size", "method.group-size"):
+        told = verb(service, "sweep", "quantize", "--along", "verbs", "--grid", f"{flag}=16,32", "--grid", "method=rtn",
+                    "--bits", "8", "--evaluation.dataset", laid, "--evaluation.sequence-length", "null", "--dry-run")
+        assert told.returncode == DONE, told.stderr
+        methods = [plan["params"]["method"] for plan in json.loads(told.stdout)["plans"]]
+        assert sorted((m["bits"], m["group_size"]) for m in methods) == [(8, 16), (8, 32)]
     refused = verb(service, "sweep", "quantize", "--along", "verbs", "--method", "rtn", "--grid", "bits=3,7",
                    "--evaluation.dataset", laid)
     assert refused.returncode == REFUSED and "/grid/method.bits" in refused.stderr
