@@ -46,8 +46,8 @@ MUST_CHECK enum status artifact_store_get_as(const struct artifact_store *store,
 
 /* List the objects below PREFIX/`name`, and remove PREFIX/`name`; neither fails when nothing is there. `until`: for
  * callers that cannot wait long, the time (clock_seconds) at which it must be done, with one try for each request; 0:
- * none. The caller resets *out in any case. Statuses of listing_make and bucket_ask; STATUS_UNAVAILABLE when the time is
- * over. */
+ * none. The caller resets *out in any case. Statuses of listing_make and bucket_ask; STATUS_UNAVAILABLE when the time
+ * is over. */
 MUST_CHECK enum status artifact_store_list(const struct artifact_store *store, const char *name, double until,
                                            const struct monitor *monitor, struct listing *out, struct error *error);
 MUST_CHECK enum status artifact_store_remove(const struct artifact_store *store, const char *name, double until,

@@ -219,9 +219,10 @@ static enum status insert(struct http_context *context, const struct request *as
     sweep.row.record = record;
     if (status == STATUS_OK && body->dry_run) {
         struct dry_run_place place;
-        status = application_dry_run_place(context, asked->monitor, &place, error);
-        if (status == STATUS_OK)
-            status = dry_run_of_sweep(&place, kinds[body->kind], sweep.plan.prepared, sweep.plan.count, made, error);
+        bool exists = false;
+        status = sweep_exists(connection, &sweep.row, &exists, error);
+        if (status == STATUS_OK) status = application_dry_run_place(context, asked->monitor, &place, error);
+        if (status == STATUS_OK) status = dry_run_of_sweep(&place, kinds[body->kind], &sweep.plan, exists, made, error);
     } else if (status == STATUS_OK) {
         status = sweep_insert(connection, &sweep.row, outcome, made, error);
     }
@@ -299,8 +300,7 @@ static enum status widen(struct http_context *context, struct extension *extensi
     if (status == STATUS_OK && extension->dry_run) {
         struct dry_run_place place;
         status = application_dry_run_place(context, extension->monitor, &place, error);
-        if (status == STATUS_OK)
-            status = dry_run_of_sweep(&place, request.kind, growth.plan.prepared, growth.plan.count, document, error);
+        if (status == STATUS_OK) status = dry_run_of_sweep(&place, request.kind, &growth.plan, false, document, error);
     } else if (status == STATUS_OK) {
         const struct sweep_widening widening = {.sweep = id,
                                                 .grid = request.grid,

@@ -199,9 +199,10 @@ enum status dry_run_of_run(const struct dry_run_place *place, const struct prepa
 
 /* ---- A sweep ---- */
 
-/* Sums and maxima over the runs of a sweep. */
+/* Sums and maxima over the new runs of a sweep. */
 struct totals {
-    struct run_plan sum; /* peaks: the largest */
+    size_t runs, existing; /* different runs, and those of them that exist */
+    struct run_plan sum;   /* peaks: the largest */
     struct plan_budget budget;
     double seconds;
     size_t unknown;
@@ -251,20 +252,61 @@ static void totals_add(struct totals *totals, const struct dry_run *f, int64_t r
     plan_add(&totals->sum, &f->plan, runs);
 }
 
-static json_t *totals_document(const struct totals *totals, const char *kind, size_t runs, json_t *plans)
+static json_t *totals_document(const struct totals *totals, const char *kind, json_t *plans)
 {
     const struct run_plan *sum = &totals->sum;
     const bool known = totals->unknown == 0;
     return json_pack(
-        "{sb ss sI sb s{so so so so so so} s{so so so} sO}", "dry_run", 1, "kind", kind, "runs", (json_int_t)runs,
-        "fits", totals->fits, "total", "tokens", known ? json_integer((json_int_t)sum->tokens) : json_null(), "flops",
-        known ? number(sum->flops) : json_null(), "read_bytes",
-        known ? json_integer((json_int_t)sum->read_bytes) : json_null(), "written_bytes",
+        "{sb ss sI sI sb s{so so so so so so} s{so so so} sO}", "dry_run", 1, "kind", kind, "runs",
+        (json_int_t)totals->runs, "existing", (json_int_t)totals->existing, "fits", totals->fits, "total", "tokens",
+        known ? json_integer((json_int_t)sum->tokens) : json_null(), "flops", known ? number(sum->flops) : json_null(),
+        "read_bytes", known ? json_integer((json_int_t)sum->read_bytes) : json_null(), "written_bytes",
         known ? json_integer((json_int_t)sum->written_bytes) : json_null(), "fetched_bytes",
         known ? json_integer((json_int_t)sum->fetched_bytes) : json_null(), "seconds", number(totals->seconds),
         "maximum", "host_bytes", known ? json_integer((json_int_t)sum->peak[PLAN_HOST]) : json_null(), "device_bytes",
         known && sum->peak[PLAN_DEVICE] > 0 ? json_integer((json_int_t)sum->peak[PLAN_DEVICE]) : json_null(),
         "disk_bytes", known ? json_integer((json_int_t)sum->peak[PLAN_DISK]) : json_null(), "plans", plans);
+}
+
+/* Counts the run where no earlier one of the sweep is the same (`seen`), by the keys and the search of run_insert;
+ * *fresh: the run would be queued. */
+static enum status count_run(struct connection *connection, const struct run_new *run, json_t *seen,
+                             struct totals *totals, bool *fresh, struct error *error)
+{
+    struct store_id id;
+    bool found;
+    const enum status status = run_find_equal(connection, run, &found, &id, error);
+    *fresh = false;
+    if (status != STATUS_OK) return status;
+    const char *keys[] = {found ? id.text : run->dedupe_key, found ? NULL : run->named_key};
+    for (size_t i = 0; i < 2; i++)
+        if (keys[i] != NULL && json_object_get(seen, keys[i]) != NULL) return STATUS_OK;
+    for (size_t i = 0; i < 2; i++)
+        if (keys[i] != NULL && json_object_set_new(seen, keys[i], json_true()) != 0)
+            return error_no_memory(error, "a dry run");
+    *fresh = !found;
+    totals->runs++;
+    totals->existing += found;
+    return STATUS_OK;
+}
+
+/* The keys of the plans, one for each run: null for a run that is not queued. */
+static enum status keys_find(const struct dry_run_place *place, const struct sweep_plan *sweep, bool exists,
+                             struct totals *totals, json_t *keys, struct error *error)
+{
+    json_t *seen = json_object();
+    enum status status = seen == NULL ? error_no_memory(error, "a dry run") : STATUS_OK;
+    for (size_t i = 0; i < sweep->count && status == STATUS_OK; i++) {
+        json_t *key = NULL;
+        bool fresh;
+        status = count_run(place->connection, &sweep->rows[i], seen, totals, &fresh, error);
+        if (status == STATUS_OK && fresh && !exists) status = plan_key(place, &sweep->prepared[i], &key, error);
+        if (status == STATUS_OK && json_array_append_new(keys, key != NULL ? key : json_null()) != 0)
+            status = error_no_memory(error, "a dry run");
+    }
+    if (exists) totals->existing = totals->runs;
+    json_decref(seen);
+    return status;
 }
 
 /* Counts the runs from `first` on that have the key of that run, and removes their keys. */
@@ -317,21 +359,17 @@ static enum status plans_find(const struct dry_run_place *place, const struct pr
     return status;
 }
 
-enum status dry_run_of_sweep(const struct dry_run_place *place, const struct kind *kind,
-                             const struct prepared_run *runs, size_t count, json_t **out, struct error *error)
+enum status dry_run_of_sweep(const struct dry_run_place *place, const struct kind *kind, const struct sweep_plan *sweep,
+                             bool exists, json_t **out, struct error *error)
 {
     struct totals totals = {.fits = true};
     json_t *keys = json_array(), *plans = json_array();
     enum status status = keys == NULL || plans == NULL ? error_no_memory(error, "a dry run") : STATUS_OK;
     *out = NULL;
-    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        json_t *key = NULL;
-        status = plan_key(place, &runs[i], &key, error);
-        if (status == STATUS_OK && json_array_append_new(keys, key) != 0) status = error_no_memory(error, "a dry run");
-    }
-    if (status == STATUS_OK) status = plans_find(place, runs, count, keys, &totals, plans, error);
+    if (status == STATUS_OK) status = keys_find(place, sweep, exists, &totals, keys, error);
+    if (status == STATUS_OK) status = plans_find(place, sweep->prepared, sweep->count, keys, &totals, plans, error);
     if (status == STATUS_OK) {
-        *out = totals_document(&totals, kind->name, count, plans);
+        *out = totals_document(&totals, kind->name, plans);
         if (*out == NULL) status = error_no_memory(error, "a dry run");
     }
     json_decref(keys);

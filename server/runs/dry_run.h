@@ -3,7 +3,7 @@
 #ifndef RUNS_DRY_RUN_H
 #define RUNS_DRY_RUN_H
 
-#include "runs/prepare.h"
+#include "runs/sweep_plan.h"
 
 /* The place where the runs would be executed. Lent. */
 struct dry_run_place {
@@ -27,11 +27,11 @@ struct run_context dry_run_context(const struct dry_run_place *place);
 MUST_CHECK enum status dry_run_of_run(const struct dry_run_place *place, const struct prepared_run *run, json_t **out,
                                       struct error *error);
 
-/* The document of a sweep (SweepForecast), whose runs are of one kind and may be none: sums, maxima, and each plan with
- * the number of its runs. Checkpoints that differ only in their numbers share a plan and are read once. The hub is
- * asked about the first runs only. */
+/* The document of a sweep (SweepForecast), whose runs are of one kind and may be none: how many different runs it has
+ * and how many of them exist; of the new ones sums, maxima, and each plan with the number of its runs. `exists`: the
+ * sweep itself is there, and none is new. Checkpoints that differ only in their numbers share a plan and are read once.
+ * The hub is asked about the first runs only. */
 MUST_CHECK enum status dry_run_of_sweep(const struct dry_run_place *place, const struct kind *kind,
-                                        const struct prepared_run *runs, size_t count, json_t **out,
-                                        struct error *error);
+                                        const struct sweep_plan *sweep, bool exists, json_t **out, struct error *error);
 
 #endif

@@ -191,10 +191,8 @@ enum status prepare_check_vacant(const struct prepared_run *run, const struct ru
     const struct run_request *request = &run->request;
     struct store_id equal;
     bool found = false;
-    enum status status = STATUS_OK;
     if (run->kind->vacant == NULL || request->makes == NULL) return STATUS_OK;
-    if (!row->force && row->dedupe_key != NULL)
-        status = run_find_equal(request->connection, row, &found, &equal, error);
+    const enum status status = run_find_equal(request->connection, row, &found, &equal, error);
     return status == STATUS_OK && !found ? run->kind->vacant(request, error) : status;
 }
 

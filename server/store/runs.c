@@ -56,6 +56,8 @@ enum status run_find_equal(struct connection *connection, const struct run_new *
                            struct error *error)
 {
     struct rows *rows;
+    *found = false;
+    if (run->dedupe_key == NULL || run->force) return STATUS_OK;
     const enum status status = connection_query(
         connection,
         "select id from runs where (dedupe_key = $1 or named_key = $2)"
@@ -63,7 +65,6 @@ enum status run_find_equal(struct connection *connection, const struct run_new *
         " or (state = 'queued' and requires is not distinct from $3::jsonb))))"
         " order by (state = 'succeeded') desc, number desc limit 1",
         VALUES(value_text(run->dedupe_key), value_text(run->named_key), value_json(run->requires)), &rows, error);
-    *found = false;
     if (status != STATUS_OK) return status;
     *found = rows_count(rows) == 1;
     if (*found) *id = store_id_of(rows);
@@ -86,7 +87,7 @@ static const char *requester_of(const struct run_new *run)
 }
 
 /* Inserts the row; *made is false when an equal run appeared meanwhile. Beside an equal one that may not be joined
- * (find_equal) it counts as forced, which the index of equal runs leaves out. */
+ * (run_find_equal) it counts as forced, which the index of equal runs leaves out. */
 static enum status insert_row(struct connection *connection, const struct run_new *run, bool *made, struct store_id *id,
                               struct error *error)
 {
@@ -138,10 +139,8 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
     bool found = false, made = false;
     *outcome = STORE_EXISTED;
     for (int i = 0; i < 3 && !made; i++) {
-        if (run->dedupe_key != NULL && !run->force) {
-            if ((status = run_find_equal(connection, run, &found, id, error)) != STATUS_OK) return status;
-            if (found) break;
-        }
+        if ((status = run_find_equal(connection, run, &found, id, error)) != STATUS_OK) return status;
+        if (found) break;
         if ((status = queue_quota_ask(connection, quota, error)) != STATUS_OK) return status;
         if ((status = insert_row(connection, run, &made, id, error)) != STATUS_OK) return status;
     }

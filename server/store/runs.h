@@ -59,8 +59,7 @@ MUST_CHECK enum status run_insert(struct connection *connection, const struct ru
 MUST_CHECK enum status run_insert_within(struct connection *connection, const struct run_new *run,
                                          struct queue_quota *quota, enum store_outcome *outcome, struct store_id *id,
                                          struct error *error);
-/* Whether an equal run is queued, running or succeeded, which run_insert would return unless it is forced; *id is that
- * run's. */
+/* The run that run_insert would answer with in place of a new one; *found false: there is none. */
 MUST_CHECK enum status run_find_equal(struct connection *connection, const struct run_new *run, bool *found,
                                       struct store_id *id, struct error *error);
 /* The quota of the run's requester; lends from the run. */

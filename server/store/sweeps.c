@@ -126,6 +126,15 @@ enum status sweep_insert(struct connection *connection, const struct sweep_new *
     return STATUS_OK;
 }
 
+enum status sweep_exists(struct connection *connection, const struct sweep_new *sweep, bool *exists,
+                         struct error *error)
+{
+    struct insertion insertion = {.sweep = sweep};
+    const enum status status = sweep->name != NULL ? compare(connection, &insertion, error) : STATUS_NOT_FOUND;
+    *exists = status == STATUS_OK;
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
 enum status sweep_resolve(struct connection *connection, const char *reference, struct store_id *id,
                           struct error *error)
 {

@@ -26,6 +26,9 @@ struct sweep_new {
  * base and grid is STORE_EXISTED, a different one STATUS_CONFLICT. */
 MUST_CHECK enum status sweep_insert(struct connection *connection, const struct sweep_new *sweep,
                                     enum store_outcome *outcome, json_t **document, struct error *error);
+/* Whether sweep_insert would be STORE_EXISTED; nothing is inserted. STATUS_CONFLICT as there. */
+MUST_CHECK enum status sweep_exists(struct connection *connection, const struct sweep_new *sweep, bool *exists,
+                                    struct error *error);
 /* STATUS_NOT_FOUND. */
 MUST_CHECK enum status sweep_resolve(struct connection *connection, const char *reference, struct store_id *id,
                                      struct error *error);

@@ -204,7 +204,8 @@ def test_a_sweep_has_sums_and_maxima(service, ready):
     answer = service.post("/v1/sweeps", body)
     assert answer.status == 200, answer.body
     told = answer.json
-    assert told["runs"] == 4 and told["fits"] and [plan["runs"] for plan in told["plans"]] == [2, 2], (
+    assert (told["runs"], told["existing"]) == (4, 0)
+    assert told["fits"] and [plan["runs"] for plan in told["plans"]] == [2, 2], (
         "checkpoints alike share a plan")
     assert told["total"]["tokens"] == 4 * (2 * ROWS + 40) * LENGTH
     assert told["total"]["flops"] == pytest.approx(sum(2 * plan["flops"] for plan in told["plans"]))
@@ -213,6 +214,61 @@ def test_a_sweep_has_sums_and_maxima(service, ready):
     bad = {**body, "grid": {"method.bits": [3, 99]}}
     assert (service.post("/v1/sweeps", bad).pointers
             == service.post("/v1/sweeps", {**bad, "dry_run": False}).pointers != [])
+
+
+def small(service, data, **grid):
+    """A sweep of evaluations, and what a dry run says of it."""
+    grid = {"dataset": [data], **grid}
+    body = {"name": data, "kind": "evaluate", "base": {"sequence_length": None}, "grid": grid}
+    answer = service.post("/v1/sweeps", {**body, "dry_run": True})
+    assert answer.status == 200, answer.body
+    return body, answer.json
+
+
+def test_a_sweep_counts_equal_runs_once(service, ready, name):
+    """By name and by id, and a checkpoint whose content another one has."""
+    twin = service.checkpoint(models.write_llama(service.files / f"{name}-twin"), name, "twin")
+    data = service.sequences(name, models.rows(3, LENGTH, seed=3))
+    grid = {"checkpoint": ["dry/step1", ready, twin["id"]], "max_sequences": [2, 2, 3]}
+    body, told = small(service, name, dataset=[name, data["id"]], **grid)
+    made = service.post("/v1/sweeps", body, {"Prefer": "wait=60"}).json
+    assert (told["runs"], told["existing"]) == (made["runs"]["total"], 0) == (2, 0)
+    assert [plan["runs"] for plan in told["plans"]] == [1, 1] and told["total"]["tokens"] == 5 * LENGTH
+
+
+def test_a_sweep_says_how_many_of_its_runs_exist(service, ready, name):
+    service.sequences(name, models.rows(3, LENGTH, seed=4))
+    first, told = small(service, name, checkpoint=["dry/step1"], max_sequences=[2, 3])
+    assert (told["runs"], told["existing"], told["total"]["tokens"]) == (2, 0, 5 * LENGTH)
+    assert service.post("/v1/sweeps", first, {"Prefer": "wait=60"}).json["runs"]["succeeded"] == 2
+    wider = {**first, "name": f"{name}-wider", "grid": {**first["grid"], "max_sequences": [2, 3, 1]}, "dry_run": True}
+    told = service.post("/v1/sweeps", wider).json
+    assert (told["runs"], told["existing"], told["total"]["tokens"]) == (3, 2, LENGTH)
+    assert [(plan["params"]["max_sequences"], plan["runs"]) for plan in told["plans"]] == [(1, 1)]
+    free = service.post("/v1/sweeps", {**first, "name": f"{name}-free", "dry_run": True}).json
+    assert (free["runs"], free["existing"], free["plans"], free["fits"]) == (2, 2, [], True)
+    assert (free["total"]["tokens"], free["total"]["seconds"], free["maximum"]["host_bytes"]) == (0, 0, 0)
+    extended = service.post(f"/v1/sweeps/{name}/extend", {"grid": {"max_sequences": [3, 1]}, "dry_run": True}).json
+    assert (extended["runs"], extended["existing"], extended["total"]["tokens"]) == (1, 0, LENGTH)
+
+
+def test_a_dry_run_minds_the_name_as_the_sweep_does(service, ready, name):
+    """A taken name is 409, and of a sweep that is there nothing is queued, not even what failed."""
+    service.checkpoint(models.write_llama(service.files / name, seed=5), name, "gone")
+    service.sequences(name, models.rows(3, LENGTH, seed=5))
+    body, told = small(service, name, checkpoint=[f"{name}/gone"])
+    assert (told["runs"], told["existing"]) == (1, 0)
+    for file in (service.files / name).glob("*.safetensors"):
+        file.unlink()
+    assert service.post("/v1/sweeps", body, {"Prefer": "wait=60"}).json["runs"]["failed"] == 1
+    again = service.post("/v1/sweeps", {**body, "dry_run": True}).json
+    assert (again["runs"], again["existing"], again["plans"]) == (1, 1, [])
+    other = {**body, "grid": {**body["grid"], "checkpoint": ["dry/step1"]}}
+    for dry_run in (True, False):
+        answer = service.post("/v1/sweeps", {**other, "dry_run": dry_run})
+        assert answer.status == 409 and name in answer.json["detail"], answer.body
+    nameless = {field: value for field, value in other.items() if field != "name"}
+    assert service.post("/v1/sweeps", {**nameless, "dry_run": True}).json["runs"] == 1
 
 
 def test_a_run_spills_where_memory_is_short_or_fails_at_once(service, ready, tmp_path):

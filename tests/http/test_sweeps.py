@@ -261,31 +261,37 @@ def test_extending_may_be_waited_for_and_repeated_under_a_key(service, small):
 
 def test_a_dry_run_of_an_extension_prices_what_would_come_in_and_adds_nothing(service, small):
     name, body = small
+    own = service.sequences(f"{name}-own", models.rows(2, 16, seed=91))["name"]  # no other test has its runs
+    body = {**body, "name": f"{name}-own", "base": {**body["base"], "evaluation": {
+        **body["base"]["evaluation"], "dataset": own}}}
+    assert service.post("/v1/sweeps", body).status == 202
     service.checkpoint(models.write_llama(service.files / name / "1", seed=2), name, "b", step=1)
-    before = service.get(f"/v1/sweeps/{name}").json
+    before = service.get(f"/v1/sweeps/{name}-own?wait=60").json
 
     def dry(key=None, **grid):
-        answer = service.post(f"/v1/sweeps/{name}/extend", {"grid": grid, "dry_run": True}, key)
+        answer = service.post(f"/v1/sweeps/{name}-own/extend", {"grid": grid, "dry_run": True}, key)
         assert answer.status == 200, answer.body
         return answer.json
 
     wider = {"checkpoint": {"trajectory": name}, "method.bits": [4, 3]}
     told = dry({"Idempotency-Key": f"{name}-dry"}, **wider)
     assert (told["dry_run"], told["kind"], told["runs"], told["fits"]) == (True, "quantize", 3, True)
+    assert told["existing"] == 0
     assert sum(plan["runs"] for plan in told["plans"]) == 3
     assert sorted((plan["params"]["method"]["bits"], plan["runs"]) for plan in told["plans"]) == [(3, 2), (4, 1)]
     whole = service.post("/v1/sweeps", {**body, "name": f"{name}-all", "grid": {**body["grid"], **wider},
                                         "dry_run": True}).json
     one = dry(**{"method.bits": [3]})
     assert one["runs"] == 1 and told["total"]["tokens"] == 3 * one["total"]["tokens"] > 0
-    assert whole["runs"] == 4 and whole["total"]["tokens"] == 4 * one["total"]["tokens"]
+    assert (whole["runs"], whole["existing"], whole["total"]) == (4, 1, told["total"])
     none = dry(**{"method.bits": [4]})
     assert (none["kind"], none["runs"], none["plans"], none["total"]["tokens"]) == ("quantize", 0, [], 0)
-    refused = service.post(f"/v1/sweeps/{name}/extend", {"grid": {"method.bits": [17]}, "dry_run": True})
+    refused = service.post(f"/v1/sweeps/{name}-own/extend", {"grid": {"method.bits": [17]}, "dry_run": True})
     assert refused.status == 422 and refused.pointers == ["/grid/method.bits"]
     assert service.post("/v1/sweeps/nothing-is-called-this/extend", {"grid": {}, "dry_run": True}).status == 404
-    assert service.get(f"/v1/sweeps/{name}").json == before
-    assert service.post(f"/v1/sweeps/{name}/extend", {"grid": wider, "dry_run": False}).json["runs"]["total"] == 4
+    assert service.get(f"/v1/sweeps/{name}-own").json == before
+    extended = service.post(f"/v1/sweeps/{name}-own/extend", {"grid": wider, "dry_run": False}, {"Prefer": "wait=60"})
+    assert extended.json["runs"]["total"] == extended.json["runs"]["succeeded"] == 4
 
 
 def test_a_run_of_two_sweeps_ends_when_both_are_cancelled(service, small):
