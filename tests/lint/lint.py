@@ -64,7 +64,7 @@ SERVER = {
     "resources": BASE | DATABASE | {"files", "tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub",
                                     "watch", "follow", "objects", "log"},
     "watch": BASE | DATABASE | {"files", "formats", "weights", "tokenizer", "schema", "inputs", "runs", "hub",
-                                "objects"},
+                                "objects", "log"},
     "follow": BASE | DATABASE | {"quant", "log", "net", "schema", "inputs", "kinds"},
     "backup": BASE | DATABASE | {"files", "inputs", "kinds", "log"},
     "client": BASE,
