@@ -4,6 +4,7 @@
 #include "inputs/roots.h"
 #include "objects/objects_place.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,17 @@ const struct param task_file_params[] = {
      .help = "Likewise"},
     {0},
 };
+
+bool task_files_named(const char *name, char known[TASK_FILES_NAMES])
+{
+    size_t length = 0;
+    for (size_t i = 0; i < task_count; i++) {
+        if (strcmp(task_names[i], name) == 0) return true;
+        length += (size_t)snprintf(known + length, TASK_FILES_NAMES - length, "%s%s", i > 0 ? ", " : "", task_names[i]);
+        assert(length < TASK_FILES_NAMES);
+    }
+    return false;
+}
 
 /* SHA-256 of the file's bytes, as sha256sum has it. */
 static enum status hash_of(const char *path, char out[HASH_TEXT], int64_t *size, struct error *error)

@@ -16,6 +16,10 @@ struct task_param {
 };
 extern const struct param task_file_params[];
 
+/* Whether a task has this name; if not, `known` gets the names that there are: "arc_challenge, …". */
+enum { TASK_FILES_NAMES = 300 };
+bool task_files_named(const char *name, char known[TASK_FILES_NAMES]);
+
 /* For check: resolves the paths and hashes the files. The hashes are written into the run's parameters (request->params
  * "tasks"), which pins the content, and into its identity. Small files are parsed, so that invalid records are refused
  * now. STATUS_INVALID at the field of the file. */

@@ -28,7 +28,7 @@ struct table {
     int form;    /* enum form */
     bool chosen; /* of the columns, by `fields` */
     const char *trajectories[SERIES_QUERY_TRAJECTORIES];
-    json_t *columns, *metrics, *tags; /* owned */
+    json_t *columns, *metrics, *shown, *tags; /* owned; metrics that select the rows, and those that are read of them */
     struct measurement_filter filter;
     struct measurement_selection selection;
     struct measurement_column *places; /* owned: of the columns */
@@ -41,12 +41,14 @@ static void table_reset(struct table *table)
 {
     json_decref(table->columns);
     json_decref(table->metrics);
+    json_decref(table->shown);
     json_decref(table->tags);
     json_decref(table->labels);
     free(table->places);
     measurement_selection_reset(&table->selection);
 }
 
+/* NULL where `metric` is not given. */
 static enum status read_metrics(const struct request *request, json_t **metrics, struct error *error)
 {
     const char *name;
@@ -66,10 +68,22 @@ static enum status read_metrics(const struct request *request, json_t **metrics,
                 status = error_no_memory(error, "a table of measurements");
         }
     }
-    if (wanted == NULL) return status;
-    json_decref(*metrics); /* `metric` selects the rows, whatever columns are shown */
     *metrics = wanted;
     return status;
+}
+
+/* `metric` selects the rows, else the metrics among the columns do. Rows have the numbers of both. */
+static enum status choose_metrics(const struct request *request, struct table *table, struct error *error)
+{
+    const enum status status = read_metrics(request, &table->metrics, error);
+    if (status != STATUS_OK) return status;
+    if (table->metrics == NULL)
+        table->metrics = json_incref(table->shown);
+    else if (table->shown == NULL)
+        table->shown = json_incref(table->metrics);
+    else if (json_array_extend(table->shown, table->metrics) != 0)
+        return error_no_memory(error, "a table of measurements");
+    return STATUS_OK;
 }
 
 static enum status read_sort(const struct request *request, bool *descending, struct error *error)
@@ -96,13 +110,14 @@ static enum status read_filter(struct connection *connection, const struct reque
     if (status == STATUS_OK) status = answer_time(request, "measured_from", 0, &filter->measured_from, error);
     if (status == STATUS_OK) status = answer_time(request, "measured_to", INT64_MAX, &filter->measured_to, error);
     if (status == STATUS_OK) status = read_sort(request, &filter->descending, error);
-    if (status == STATUS_OK) status = read_metrics(request, &table->metrics, error);
+    if (status == STATUS_OK) status = choose_metrics(request, table, error);
     if (status == STATUS_OK) status = answer_tags(request, &table->tags, error);
     if (status != STATUS_OK) return status;
     filter->trajectories = table->trajectories;
     filter->checkpoint = request_query(request, "checkpoint");
     filter->name = request_query(request, "name");
     filter->metrics = table->metrics;
+    filter->shown = table->shown;
     filter->tags = table->tags;
     return STATUS_OK;
 }
@@ -290,7 +305,7 @@ enum status measurements_get(struct http_context *context, const struct request 
     struct table table = {.chosen = fields != NULL};
     struct connection *connection = application_connection(context);
     enum status status = answer_form(request, forms, types, &table.form, error);
-    if (status == STATUS_OK) status = measurement_fields_read(fields, &table.columns, &table.metrics, error);
+    if (status == STATUS_OK) status = measurement_fields_read(fields, &table.columns, &table.shown, error);
     if (status == STATUS_OK) status = read_filter(connection, request, &table, error);
     if (status == STATUS_OK) status = read_since(connection, request, &table, error);
     if (status == STATUS_OK)

@@ -17,10 +17,13 @@
     "wanted as (select w.id, w.place from json_array_elements_text($1::json) with ordinality as w (id, place)" \
     " union all select id, number from trajectories where json_array_length($1::json) = 0)"
 
-/* The filter's conditions on a series `s` and on a number `n`: $2 to $7. */
-#define MEASURED                                          \
-    SERIES_FILTER_FITS("s", "$2", "$3", "$4", "$5", "$6") \
-    " and ($7::json is null or n.metric in (select json_array_elements_text($7::json)))"
+/* The filter's conditions on a series `s` and on a number `n`: $2 to $6, and an array of metrics. */
+#define AMONG(metrics) \
+    " (" metrics "::json is null or n.metric in (select json_array_elements_text(" metrics "::json)))"
+#define MEASURED(metrics) SERIES_FILTER_FITS("s", "$2", "$3", "$4", "$5", "$6") " and" AMONG(metrics)
+/* The metrics that a row must have one of, and those that are shown of it, these too. */
+#define SELECTED "$7"
+#define SHOWN    "$17"
 
 enum status measurement_select(struct connection *connection, const struct measurement_filter *filter,
                                struct measurement_selection *out, struct error *error)
@@ -77,7 +80,7 @@ enum status measurement_series(struct connection *connection, const struct measu
         " spoken as (partition by label, evaluated_on))"
         " select json_build_object('labels', (select coalesce(json_object_agg(" SERIES_ID ", told), '{}') from told),"
         " 'metrics', (select coalesce(json_agg(distinct metric), '[]') from found n join series s on s.id = n.series"
-        " where" MEASURED "))",
+        " where" MEASURED(SELECTED) "))",
         VALUES(value_json(selection->trajectories), SERIES_FILTER_VALUES(filter->series), value_json(filter->metrics)),
         document, error);
 }
@@ -93,14 +96,18 @@ enum status measurement_series(struct connection *connection, const struct measu
     " coalesce(c.step, 9223372036854775807) as step_or_last"
 /* Numbers of the checkpoint `c`: its own, and those of other checkpoints of the same content
  * (sql/0032_same_content.sql). */
-#define SHARED                                                                                                 \
-    "same_content t join checkpoints k on k.sha256 = c.sha256 and k.id <> c.id join newest n"                  \
-    " on n.checkpoint = k.id join series s on s.id = n.series where" MEASURED DATED " and t.checkpoint = c.id" \
-    " and n.metric not in " BETWEEN_CHECKPOINTS
-#define OWN "newest n join series s on s.id = n.series where n.checkpoint = c.id and" MEASURED DATED
-#define NEWEST                                                                             \
-    "(select distinct on (n.metric, n.series) n.* from (select n.*, true as own from " OWN \
-    " union all select n.*, false from " SHARED ") n order by n.metric, n.series, n.own desc, n.number desc)"
+#define SHARED(metrics)                                                                       \
+    "same_content t join checkpoints k on k.sha256 = c.sha256 and k.id <> c.id join newest n" \
+    " on n.checkpoint = k.id join series s on s.id = n.series where" MEASURED(metrics) DATED  \
+        " and t.checkpoint = c.id and n.metric not in " BETWEEN_CHECKPOINTS
+#define OWN(metrics) "newest n join series s on s.id = n.series where n.checkpoint = c.id and" MEASURED(metrics) DATED
+#define OWN_SHOWN    OWN(SHOWN)
+#define SHARED_SHOWN SHARED(SHOWN)
+#define NEWEST                                                                                   \
+    "(select distinct on (n.metric, n.series) n.* from (select n.*, true as own from " OWN_SHOWN \
+    " union all select n.*, false from " SHARED_SHOWN ") n order by n.metric, n.series, n.own desc, n.number desc)"
+#define HAS_NUMBERS "exists (select from " OWN(SELECTED) " union all select from " SHARED(SELECTED) ")"
+#define BY_SERIES   " group by n.series having bool_or(" AMONG(SELECTED) ")"
 
 /* The series of the checkpoint `c`, each from its newest numbers `n`: (series, run, measured). */
 #define SERIES_PARTS                                                                            \
@@ -116,28 +123,27 @@ enum status measurement_series(struct connection *connection, const struct measu
     " 'calibration_id', nullif(calibration, ''), 'calibrated_on', nullif(calibrated_on, ''), 'run', g.run,"     \
     " 'measured_at', (select rfc3339(finished_at) from runs r where r.id = g.run), 'values', measured)"
 
-/* $15: limit; $16: the last checkpoint of the page before; $17: whether there is none. `way` and `order`: of steps
+/* $15: limit; $16: the last checkpoint of the page before; $18: whether there is none. `way` and `order`: of steps
  * within a trajectory. The query reads at most a page after the cursor from each trajectory, in index order. It asks
  * for each checkpoint separately whether it has numbers: because that question is a union, the planner never answers it
  * by hashing all numbers. */
-#define PAGE(way, order)                                                                                              \
-    "with " WANTED ","                                                                                                \
-    " before as (select w.place, coalesce(c.step, 9223372036854775807) as step_or_last, c.number"                     \
-    " from checkpoints c join wanted w on w.id = c.trajectory where c.number = $16),"                                 \
-    " ordered as (select c.*, w.place, t.name as trajectory_name from wanted w join trajectories t on t.id = w.id"    \
-    " left join before b on true cross join lateral (select " CHECKPOINT " from checkpoints c"                        \
-    " where c.trajectory = w.id and ($17 or w.place > b.place or (w.place = b.place"                                  \
-    " and (coalesce(c.step, 9223372036854775807), c.number) " way " (b.step_or_last, b.number))) and" CHECKPOINT_FITS \
-    " and exists (select from " OWN " union all select from " SHARED ")"                                              \
-    " order by coalesce(c.step, 9223372036854775807)" order ", c.number" order " limit $15 + 1) c"                    \
-    " where $17 or w.place >= b.place),"                                                                              \
-    " page as (select *, row_number() over (order by place, step_or_last" order ", number" order ") as nth"           \
-    " from ordered order by nth limit $15 + 1),"                                                                      \
-    " shown as (select c.nth, c.number, r.rows from (select * from page where nth <= $15) c"                          \
-    " cross join lateral (select json_agg(" ROW " order by method, bits desc, " IDENTITY ") as rows"                  \
-    " from (select" SERIES_PARTS "from " NEWEST " n group by n.series) g join series s on s.id = g.series) r)"        \
-    " select json_build_object('found', $17 or exists (select 1 from before), 'items',"                               \
-    " coalesce((select json_agg(rows order by nth) from shown), '[]'), 'next', case when"                             \
+#define PAGE(way, order)                                                                                               \
+    "with " WANTED ","                                                                                                 \
+    " before as (select w.place, coalesce(c.step, 9223372036854775807) as step_or_last, c.number"                      \
+    " from checkpoints c join wanted w on w.id = c.trajectory where c.number = $16),"                                  \
+    " ordered as (select c.*, w.place, t.name as trajectory_name from wanted w join trajectories t on t.id = w.id"     \
+    " left join before b on true cross join lateral (select " CHECKPOINT " from checkpoints c"                         \
+    " where c.trajectory = w.id and ($18 or w.place > b.place or (w.place = b.place"                                   \
+    " and (coalesce(c.step, 9223372036854775807), c.number) " way " (b.step_or_last, b.number))) and" CHECKPOINT_FITS  \
+    " and " HAS_NUMBERS " order by coalesce(c.step, 9223372036854775807)" order ", c.number" order " limit $15 + 1) c" \
+    " where $18 or w.place >= b.place),"                                                                               \
+    " page as (select *, row_number() over (order by place, step_or_last" order ", number" order ") as nth"            \
+    " from ordered order by nth limit $15 + 1),"                                                                       \
+    " shown as (select c.nth, c.number, r.rows from (select * from page where nth <= $15) c"                           \
+    " cross join lateral (select json_agg(" ROW " order by method, bits desc, " IDENTITY ") as rows"                   \
+    " from (select" SERIES_PARTS "from " NEWEST " n" BY_SERIES ") g join series s on s.id = g.series) r)"              \
+    " select json_build_object('found', $18 or exists (select 1 from before), 'items',"                                \
+    " coalesce((select json_agg(rows order by nth) from shown), '[]'), 'next', case when"                              \
     " (select count(*) from page) > $15 then (select number::text from shown order by nth desc limit 1) end)"
 
 enum status measurement_page(struct connection *connection, const struct measurement_selection *selection,
@@ -149,14 +155,14 @@ enum status measurement_page(struct connection *connection, const struct measure
     enum status status = page_read(page, &limit, &after, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
-    status = connection_query_json(connection, filter->descending ? PAGE("<", " desc") : PAGE(">", ""),
-                                   VALUES(value_json(selection->trajectories), SERIES_FILTER_VALUES(filter->series),
-                                          value_json(filter->metrics), value_text(selection->checkpoint.text),
-                                          value_integer(filter->step_from), value_integer(filter->step_to),
-                                          value_json(filter->tags), value_text(filter->name),
-                                          value_integer(filter->measured_from), value_integer(filter->measured_to),
-                                          value_integer(limit), value_integer(first ? 0 : after), value_boolean(first)),
-                                   document, error);
+    status = connection_query_json(
+        connection, filter->descending ? PAGE("<", " desc") : PAGE(">", ""),
+        VALUES(value_json(selection->trajectories), SERIES_FILTER_VALUES(filter->series), value_json(filter->metrics),
+               value_text(selection->checkpoint.text), value_integer(filter->step_from), value_integer(filter->step_to),
+               value_json(filter->tags), value_text(filter->name), value_integer(filter->measured_from),
+               value_integer(filter->measured_to), value_integer(limit), value_integer(first ? 0 : after),
+               value_json(filter->shown), value_boolean(first)),
+        document, error);
     if (status == STATUS_OK && !json_is_true(json_object_get(*document, "found"))) {
         json_decref(*document);
         *document = NULL;
@@ -195,7 +201,7 @@ enum status measurement_updates(struct connection *connection, const struct meas
         " join wanted w on w.id = c.trajectory join trajectories t on t.id = w.id where" CHECKPOINT_FITS "),"
         " found as (select g.change, c.number, " SERIES_ID " as series, " ROW " as row from changed c"
         " cross join lateral (select" SERIES_PARTS ", greatest(c.own_change, max(k.change)) as change from " NEWEST
-        " n left join change_marks k on k.checkpoint = n.checkpoint and k.run = n.run group by n.series) g"
+        " n left join change_marks k on k.checkpoint = n.checkpoint and k.run = n.run" BY_SERIES ") g"
         " join series s on s.id = g.series where g.change > $16 and g.change <= (select change from upto))"
         " select json_build_object('items', coalesce((select json_agg(json_build_array(row) order by change, number,"
         " series) from found), '[]'), 'cursor', u.change::text, 'next', case when u.more then u.change::text end)"
@@ -203,6 +209,7 @@ enum status measurement_updates(struct connection *connection, const struct meas
         VALUES(value_json(selection->trajectories), SERIES_FILTER_VALUES(filter->series), value_json(filter->metrics),
                value_text(selection->checkpoint.text), value_integer(filter->step_from), value_integer(filter->step_to),
                value_json(filter->tags), value_text(filter->name), value_integer(filter->measured_from),
-               value_integer(filter->measured_to), value_integer(limit), value_integer(after)),
+               value_integer(filter->measured_to), value_integer(limit), value_integer(after),
+               value_json(filter->shown)),
         document, error);
 }

@@ -11,6 +11,7 @@ struct measurement_filter {
     size_t trajectory_count;         /* 0: all */
     const char *checkpoint;          /* reference; NULL: all */
     const json_t *metrics;           /* array of names; NULL: all. Rows without any of these metrics are left out */
+    const json_t *shown;             /* array of the names whose numbers a row has, those of metrics too; NULL: all */
     const json_t *tags;              /* array of {"key", "value" or null}, all of which a checkpoint must have; NULL */
     struct series_filter series;
     int64_t step_from, step_to;         /* inclusive; a checkpoint without a step matches the full range only */

@@ -67,6 +67,20 @@ enum status task_items_insert(struct connection *connection, const char *run, in
     return status;
 }
 
+enum status task_items_known(struct connection *connection, const char *task, bool *known, struct error *error)
+{
+    return connection_query_boolean(connection,
+                                    "select exists (select from task_questions q where q.task = $1"
+                                    " or starts_with(q.task, $1 || '_'))",
+                                    VALUES(value_text(task)), known, error);
+}
+
+enum status task_items_label_known(struct connection *connection, const char *label, bool *known, struct error *error)
+{
+    return connection_query_boolean(connection, "select $1 = '' or exists (select from series where label = $1)",
+                                    VALUES(value_text(label)), known, error);
+}
+
 enum status task_items_flips(struct connection *connection, const struct task_flips_query *query, json_t **document,
                              struct error *error)
 {

@@ -39,6 +39,14 @@ struct task_flips_query {
     int64_t limit;
 };
 
+/* Whether any run had questions of the task, or of a subject of it. */
+MUST_CHECK enum status task_items_known(struct connection *connection, const char *task, bool *known,
+                                        struct error *error);
+
+/* Whether anything was measured under the label; "" is full precision's. */
+MUST_CHECK enum status task_items_label_known(struct connection *connection, const char *label, bool *known,
+                                              struct error *error);
+
 /* {"trajectory", "series": {"label", "dataset", "shots", "protocol_id", "calibration_id", "calibrated_on"}, "items":
  * [{"task", "doc", "question", "gold", "checkpoints", "changes", "up", "down", "course": [{"checkpoint", "name",
  * "step", "right", "right_q"}]}], "checkpoints": [{"checkpoint", "name", "step", "items", "right", "right_q", "up",

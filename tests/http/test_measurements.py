@@ -185,6 +185,21 @@ def test_fields_choose_columns_in_their_order(service, measured):
     assert len(both) == 4 * STEPS and all((row["loss"] is None) != (row["delta"] is None) for row in both)
 
 
+def test_metric_selects_the_rows_whatever_columns_are_shown(service, measured):
+    """A row has the numbers of its columns, too where another metric selected it: null is what was not measured."""
+    whole = {(row["checkpoint"], row["series"]): row for row in rows_of(service)}
+    shown = ("checkpoint", "series", "delta", "loss", "kl_low")
+    for metric, count in (("delta", 3), ("loss", 1), ("loss_fp", 2)):
+        rows = rows_of(service, f"&metric={metric}&fields={','.join(shown)}")
+        assert len(rows) == count * STEPS
+        for row in rows:
+            of = whole[row["checkpoint"], row["series"]]
+            assert of[metric] is not None and row == {name: of[name] for name in shown}
+    changed = rows_of(service, "&updated_since=0&metric=loss&fields=loss,loss_fp")
+    assert len(changed) == STEPS and all(None not in row.values() for row in changed)
+    assert list(rows_of(service, "&metric=loss&fields=step,label")[0]) == ["step", "label"]
+
+
 @pytest.mark.parametrize("query,expected", [
     ("&bits=3", STEPS), ("&method=rtn", 3 * STEPS), ("&method=gptq", 0), ("&metric=delta", 3 * STEPS),
     ("&metric=loss&metric=delta", 4 * STEPS), ("&dataset=table-other", 2 * STEPS), ("&checkpoint=table/step3", 5),

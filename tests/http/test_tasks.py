@@ -157,6 +157,11 @@ def test_flips_are_of_one_series(service, ready):
     assert series["label"] == "" and found == [told("step1", plain, False), told("step2", four, False)]
     answer = service.get("/v1/flips?trajectory=one-series&shots=33")
     assert answer.status == 422
+    for field, words in (("task", "there are arc_challenge, "), ("label", "method_label")):
+        answer = service.get(f"/v1/flips?trajectory=one-series&{field}=bogus")
+        assert answer.status == 422 and answer.pointers == [f"/{field}"] and words in answer.json["detail"]
+    # No run asked these, but they are known.
+    assert flips(task="mmlu") == flips(task="sciq") == (None, []) and flips(label="")[0]["label"] == ""
 
 
 def test_what_a_run_needs_is_told_before(service, ready):
