@@ -154,8 +154,14 @@ enum status sweep_list(struct connection *connection, const struct list_filter *
     return list_named(connection, orders, filter, page, document, error);
 }
 
-enum status sweep_behind(struct connection *connection, int64_t most, const json_t *without, json_t **document,
-                         struct error *error)
+enum status sweep_newest_checkpoint(struct connection *connection, int64_t *number, struct error *error)
+{
+    return connection_query_integer(connection, "select coalesce(max(number), 0) from checkpoints", NO_VALUES, number,
+                                    error);
+}
+
+enum status sweep_behind(struct connection *connection, int64_t after, int64_t most, const json_t *without,
+                         json_t **document, struct error *error)
 {
     /* Without "offset 0" the planner walks all checkpoints in order, although most sweeps have none to take in. */
     return connection_query_json(
@@ -164,11 +170,11 @@ enum status sweep_behind(struct connection *connection, int64_t most, const json
         " w.id, 'kind', w.kind, 'base', w.base, 'grid', w.grid, 'requires', w.requires,"
         " 'requester', w.requester, 'checkpoint', c.id) as document, c.number,"
         " w.number as sweep from sweeps w join checkpoints c on c.trajectory = w.standing"
-        " and (c.path is not null or c.source ->> 'commit' is not null) where w.standing is not null and"
-        " w.requester <> all (array(select json_array_elements_text($2::json))) and not exists"
-        " (select 1 from sweep_checkpoints k where k.sweep = w.id and k.checkpoint = c.id) offset 0) f"
+        " and c.number > $3 and (c.path is not null or c.source ->> 'commit' is not null)"
+        " where w.standing is not null and w.requester <> all (array(select json_array_elements_text($2::json)))"
+        " and not exists (select 1 from sweep_checkpoints k where k.sweep = w.id and k.checkpoint = c.id) offset 0) f"
         " order by number, sweep limit $1) b",
-        VALUES(value_integer(most), value_json(without)), document, error);
+        VALUES(value_integer(most), value_json(without), value_integer(after)), document, error);
 }
 
 struct extending {

@@ -1,9 +1,11 @@
 #include "watch/standing.h"
 
+#include "base/clock.h"
 #include "runs/sweep_plan.h"
 #include "store/sweeps.h"
 
 enum { AT_ONCE = 20 };
+static const double WHOLE_REST = 20; /* times what a whole look took, until the next one */
 
 /* The grid with one checkpoint in place of its trajectory; a new reference, NULL: no memory. */
 static json_t *narrow(const json_t *grid, const char *checkpoint)
@@ -101,23 +103,40 @@ static enum status take_in_all(struct connection *connection, const struct roots
     return STATUS_OK;
 }
 
+/* One look; a whole one says when the next one is due. */
+static enum status look(struct connection *connection, struct standing_looks *looks, bool whole, const json_t *full,
+                        json_t **list, struct error *error)
+{
+    const double began = clock_seconds();
+    const enum status status = sweep_behind(connection, whole ? 0 : looks->seen, AT_ONCE, full, list, error);
+    const double now = clock_seconds();
+    if (whole) looks->whole_at = now + WHOLE_REST * (now - began);
+    return status;
+}
+
 enum status standing_extend(struct connection *connection, const struct roots *roots, const char *data_directory,
-                            int64_t queued_most, bool *more, struct error *error)
+                            int64_t queued_most, struct standing_looks *looks, bool *more, struct error *error)
 {
     size_t before = 0;
+    int64_t newest = looks->seen;
+    const bool whole = clock_seconds() >= looks->whole_at;
     json_t *full = json_array();
     enum status status = full == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep") : STATUS_OK;
     *more = false;
+    /* Before the look, which then knows all checkpoints up to it that are visible. */
+    if (status == STATUS_OK && whole) status = sweep_newest_checkpoint(connection, &newest, error);
     do { /* repeated for the other requesters when one had no space; each time one requester more is left out */
         json_t *list = NULL;
         before = json_array_size(full);
-        if (status == STATUS_OK) status = sweep_behind(connection, AT_ONCE, full, &list, error);
+        if (status == STATUS_OK) status = look(connection, looks, whole, full, &list, error);
         if (status == STATUS_OK)
             status = take_in_all(connection, roots, data_directory, queued_most, list, full, error);
         if (status == STATUS_OK && json_array_size(list) > 0) store_notify(connection);
         *more = json_array_size(list) == AT_ONCE;
         json_decref(list);
     } while (status == STATUS_OK && json_array_size(full) > before);
+    if (whole && *more) looks->whole_at = 0;
+    if (whole && status == STATUS_OK && !*more && before == 0) looks->seen = newest;
     json_decref(full);
     return status;
 }

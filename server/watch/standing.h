@@ -6,6 +6,17 @@
 
 struct roots;
 
+/* What the looks of a watcher know. Start with {0}.
+ *
+ * A whole look reads every pair of a standing sweep and a checkpoint of its trajectory. The looks between two of them
+ * read only checkpoints with numbers above `seen`, up to which the last whole look left nothing behind. Those miss a
+ * checkpoint whose transaction committed late, or whose files became known later, until the next whole look. So whole
+ * looks are as frequent as they are cheap: they take about a twentieth of the time. */
+struct standing_looks {
+    int64_t seen;
+    double whole_at; /* when the next whole look is due (clock_seconds) */
+};
+
 /* Makes the runs of checkpoints that standing sweeps have not taken in yet, a bounded number at a time; *more tells
  * that there may be others. A checkpoint of which no runs can be made (no tokenizer, too few positions) is noted as
  * refused, with the reason; so is one with more runs than `queued_most`, which go in together. While the queue has no
@@ -13,7 +24,7 @@ struct roots;
  * else's. Several servers may do this at once: each checkpoint is taken in by one. STATUS_UNAVAILABLE,
  * STATUS_NO_MEMORY: try again. */
 MUST_CHECK enum status standing_extend(struct connection *connection, const struct roots *roots,
-                                       const char *data_directory, int64_t queued_most, bool *more,
-                                       struct error *error);
+                                       const char *data_directory, int64_t queued_most, struct standing_looks *looks,
+                                       bool *more, struct error *error);
 
 #endif

@@ -41,6 +41,7 @@ struct watcher {
     int stop;               /* eventfd */
     struct monitor monitor; /* ends a request that is under way when the watcher stops */
     pthread_t thread;
+    struct standing_looks looks;
     struct slot *slots; /* owned */
     size_t count, capacity;
     size_t next;                                  /* the slot that the next turn begins with */
@@ -203,7 +204,7 @@ static double turn(struct watcher *watcher, double now)
     for (size_t i = 0; i < watcher->count; i++) due = fmin(due, tree_due(watcher->slots[i].tree));
     if (status == STATUS_OK)
         status = standing_extend(watcher->connection, watcher->options.roots, watcher->options.data_directory,
-                                 watcher->options.queued_most, &more, &error);
+                                 watcher->options.queued_most, &watcher->looks, &more, &error);
     note_failure(watcher, status, &error);
     return status != STATUS_OK ? now + 1e-3 * TICK_MILLISECONDS : more ? now : due;
 }

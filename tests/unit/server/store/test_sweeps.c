@@ -100,10 +100,49 @@ static void test_a_cancelled_sweep_takes_in_no_checkpoint_that_came_at_that_mome
     json_decref(params);
 }
 
+/* Pairs of a sweep and a checkpoint above that number which it has not taken in. */
+static size_t count_behind(struct connection *connection, int64_t after)
+{
+    struct error error;
+    json_t *list, *without = json_array();
+    OK(sweep_behind(connection, after, 20, without, &list, &error));
+    const size_t count = json_array_size(list);
+    json_decref(list);
+    json_decref(without);
+    return count;
+}
+
+static void test_only_checkpoints_above_a_number_are_looked_at(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    enum store_outcome outcome;
+    json_t *document, *params = json_object();
+    struct store_id trajectory;
+    int64_t before, first, second;
+    OK(sweep_newest_checkpoint(connection, &before, &error));
+    assert_int_equal(count_behind(connection, before), 0);
+    (void)add_checkpoint(connection, "followed", "first", 1);
+    OK(sweep_newest_checkpoint(connection, &first, &error));
+    OK(trajectory_resolve(connection, "followed", &trajectory, &error));
+    const struct sweep_new new = {
+        .name = "followed", .kind = "test", .base = params, .grid = params, .standing = trajectory.text};
+    OK(sweep_insert(connection, &new, &outcome, &document, &error));
+    json_decref(document);
+    (void)add_checkpoint(connection, "followed", "second", 2);
+    OK(sweep_newest_checkpoint(connection, &second, &error));
+    assert_true(before < first && first < second);
+    assert_int_equal(count_behind(connection, before), 2);
+    assert_int_equal(count_behind(connection, first), 1);
+    assert_int_equal(count_behind(connection, second), 0);
+    json_decref(params);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sweeps_count_and_cancel_their_runs),
+        cmocka_unit_test(test_only_checkpoints_above_a_number_are_looked_at),
         cmocka_unit_test(test_a_cancelled_sweep_takes_in_no_checkpoint_that_came_at_that_moment),
     };
     return cmocka_run_group_tests_name("sweeps", tests, set_up, tear_down);
