@@ -44,6 +44,20 @@ static void test_group_without_negatives_keeps_half_the_step(void **state)
     assert_int_equal(codes[1], 15); /* clips */
 }
 
+/* As in AutoAWQ: the grid reaches from the least to the largest value, and its zero point is a code. */
+static void test_zero_points_of_ranges_on_one_side_are_codes(void **state)
+{
+    (void)state;
+    const struct coding coding = {.bits = 4, .rule = SCALE_RANGE};
+    double scale, zero;
+    coding_grid(coding, 1, 2.5, &scale, &zero);
+    assert_true(scale == 1.5 / 15 && zero == 0);
+    coding_grid(coding, -2.5, -1, &scale, &zero);
+    assert_true(scale == 1.5 / 15 && zero == 15);
+    coding_grid(coding, -0.5, 1, &scale, &zero);
+    assert_true(scale == 1.5 / 15 && zero == 5);
+}
+
 static void test_zero_group_gets_the_zero_point(void **state)
 {
     (void)state;
@@ -134,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_symmetric_extreme_lies_on_a_tie),
         cmocka_unit_test(test_group_without_negatives_keeps_half_the_step),
+        cmocka_unit_test(test_zero_points_of_ranges_on_one_side_are_codes),
         cmocka_unit_test(test_zero_group_gets_the_zero_point),
         cmocka_unit_test(test_rounds_half_to_even),
         cmocka_unit_test(test_ends_of_the_range_stay_in_the_grid),
