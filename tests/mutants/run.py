@@ -58,7 +58,8 @@ KEYS = {"name", "file", "old", "new", "tests"}
 MORE_KEYS = {"lives", "needs"}
 LEAST_CAUGHT = 0.97
 BUILD_SECONDS = 600
-TEST_BYTES = 16 << 30  # a mutant that allocates without end dies by itself
+# A mutant that allocates without end dies by itself. The emulated device may have 32 GiB of addresses opened.
+TEST_BYTES = 48 << 30
 
 
 class Broken(Exception):
@@ -74,7 +75,7 @@ def environment():
 
 def limit():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Not of addresses: the emulated device reserves many.
+    # Not of addresses: the emulated device reserves more.
     resource.setrlimit(resource.RLIMIT_DATA, (TEST_BYTES, TEST_BYTES))
 
 
