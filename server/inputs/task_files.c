@@ -1,5 +1,6 @@
 #include "inputs/task_files.h"
 
+#include "base/words.h"
 #include "files/file.h"
 #include "inputs/roots.h"
 #include "objects/objects_place.h"
@@ -47,11 +48,11 @@ const struct param task_file_params[] = {
 
 bool task_files_named(const char *name, char known[TASK_FILES_NAMES])
 {
-    size_t length = 0;
+    known[0] = '\0';
     for (size_t i = 0; i < task_count; i++) {
         if (strcmp(task_names[i], name) == 0) return true;
-        length += (size_t)snprintf(known + length, TASK_FILES_NAMES - length, "%s%s", i > 0 ? ", " : "", task_names[i]);
-        assert(length < TASK_FILES_NAMES);
+        words_add(known, TASK_FILES_NAMES, "%s", task_names[i]);
+        assert(strlen(known) < TASK_FILES_NAMES - 1);
     }
     return false;
 }

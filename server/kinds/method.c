@@ -1,23 +1,21 @@
 #include "kinds/method.h"
 
-#include "inputs/inputs.h"
+#include "base/words.h"
+#include "inputs/posted_model.h"
 #include "quant/overrides.h"
 #include "schema/schema.h"
-#include "store/checkpoints.h"
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 bool method_known(const char *name, char known[METHODS_TEXT])
 {
-    size_t length = 0;
+    known[0] = '\0';
     for (const struct param_variant *variant = quantize_method_variants; variant->name != NULL; variant++) {
         if (strcmp(variant->name, name) == 0) return true;
-        length +=
-            (size_t)snprintf(known + length, METHODS_TEXT - length, "%s%s", length > 0 ? ", " : "", variant->name);
-        assert(length < METHODS_TEXT);
+        words_add(known, METHODS_TEXT, "%s", variant->name);
+        assert(strlen(known) < METHODS_TEXT - 1);
     }
     return false;
 }
@@ -27,36 +25,13 @@ static const struct param_variant *variant_of(const struct quantize_method *meth
     return &quantize_method_variants[method->quantizer];
 }
 
-/* A checkpoint that cannot be opened is the run's to refuse. */
-static enum status model_check(const struct run_request *request, const struct checkpoint *row,
-                               const struct quantize_method *method, struct error *error)
+static enum status overrides_look(const struct model *model, const void *context, struct error *error)
 {
-    struct checkpoint_place place = {.hold = NULL};
     struct overrides *overrides = NULL;
-    struct model *model = NULL;
-    struct error ignored;
-    enum status status = STATUS_OK;
-    if (checkpoint_place_find(request->roots, request->data_directory, row, "/params/checkpoint", &place, &ignored) ==
-            STATUS_OK &&
-        model_open_as(place.path, checkpoint_config(row), &model, &ignored) == STATUS_OK)
-        status = overrides_new(method, &overrides, error);
+    enum status status = overrides_new(context, &overrides, error);
     if (status == STATUS_OK && overrides != NULL)
         status = overrides_check(overrides, model->programs, model->config.layers, error);
     overrides_free(overrides);
-    model_close(model);
-    checkpoint_place_close(&place);
-    return status;
-}
-
-static enum status overrides_fit(const struct run_request *request, const char *checkpoint,
-                                 const struct quantize_method *method, struct error *error)
-{
-    if (method->options.override_count == 0) return STATUS_OK;
-    struct checkpoint *row = malloc(sizeof *row);
-    if (row == NULL) return error_no_memory(error, "a run");
-    enum status status = checkpoint_find(request->connection, checkpoint, row, error);
-    if (status == STATUS_OK) status = model_check(request, row, method, error);
-    free(row);
     return status;
 }
 
@@ -75,7 +50,8 @@ enum status method_check(const struct run_request *request, const char *checkpoi
                             quantizer->name);
     }
     enum status status = quantize_method_complete(&complete, &cause);
-    if (status == STATUS_OK) status = overrides_fit(request, checkpoint, &complete, &cause);
+    if (status == STATUS_OK && complete.options.override_count > 0)
+        status = posted_model_ask(request, checkpoint, overrides_look, &complete, &cause);
     if (status != STATUS_OK) {
         (void)snprintf(pointer, sizeof pointer, "%s/method%.100s", base, cause.pointer);
         return error_set_at(error, status, pointer, "%s", cause.detail);

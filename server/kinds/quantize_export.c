@@ -2,6 +2,7 @@
 
 #include "base/directory.h"
 #include "base/memory.h"
+#include "inputs/posted_model.h"
 #include "kinds/artifacts.h"
 #include "kinds/made_checkpoint.h"
 #include "kinds/method.h"
@@ -54,28 +55,22 @@ static const char too_long[] = "an export's path is too long";
 
 /* ---- when posted ---- */
 
-/* Checks the model; files that are not here yet are checked by the run. */
-static enum status check_model(const struct run_request *request, int format, const struct checkpoint *row,
-                               const struct quantize_method *method, struct error *error)
+struct export_question {
+    int format;
+    const struct quantize_method *method;
+};
+
+static enum status export_look(const struct model *model, const void *context, struct error *error)
 {
-    struct checkpoint_place place = {0};
-    struct model *model = NULL;
-    struct error ignored;
-    enum status status = STATUS_OK;
-    if (checkpoint_place_find(request->roots, request->data_directory, row, "/params/checkpoint", &place, &ignored) ==
-            STATUS_OK &&
-        model_open_as(place.path, checkpoint_config(row), &model, &ignored) == STATUS_OK)
-        status = export_check(format, method, model, error);
-    model_close(model);
-    checkpoint_place_close(&place);
-    return status;
+    const struct export_question *question = context;
+    return export_check(question->format, question->method, model, error);
 }
 
 enum status quantize_export_check(const struct run_request *request, int format, const char *checkpoint,
                                   const struct quantize_method *method, struct error *error)
 {
     struct quantize_method complete = *method;
-    struct checkpoint *row = NULL;
+    const struct export_question question = {format, &complete};
     struct export_grid grid;
     struct error cause = {0};
     char pointer[sizeof cause.pointer];
@@ -83,14 +78,8 @@ enum status quantize_export_check(const struct run_request *request, int format,
     if (format == EXPORT_NONE) return STATUS_OK;
     if ((status = quantize_method_complete(&complete, &cause)) != STATUS_OK) goto done;
     if ((status = export_format_check(export_format_by_id(format), &complete, &grid, &cause)) != STATUS_OK) goto done;
-    if ((row = malloc(sizeof *row)) == NULL) {
-        status = error_no_memory(&cause, "an export");
-        goto done;
-    }
-    if ((status = checkpoint_find(request->connection, checkpoint, row, &cause)) != STATUS_OK) goto done;
-    status = check_model(request, format, row, &complete, &cause);
+    status = posted_model_ask(request, checkpoint, export_look, &question, &cause);
 done:
-    free(row);
     if (status == STATUS_OK) return STATUS_OK;
     (void)snprintf(pointer, sizeof pointer, "/params%.100s", cause.pointer);
     return error_set_at(error, status, pointer, "%s", cause.detail);

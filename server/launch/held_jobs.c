@@ -37,9 +37,8 @@ void held_jobs_free(struct held_jobs *held)
 
 static size_t find_kind(const struct held_jobs *held, uint32_t hash)
 {
-    for (size_t i = 0; i < held->count; i++)
-        if (held->templates[i].hash == hash) return i;
-    return TEMPLATE_MOST;
+    const struct template *found = template_of_hash(held->templates, held->count, hash);
+    return found != NULL ? (size_t)(found - held->templates) : TEMPLATE_MOST;
 }
 
 /* Jobs of an array are held one after the other: those that follow while the template waits count once. */

@@ -384,20 +384,15 @@ static void count_failures(struct launcher *launcher, struct look *look, bool wa
                 launcher->options.log_directory, backoff->skip);
 }
 
-/* A job of none of its templates was submitted by somebody else, or before the templates were changed. */
-static bool is_own(const struct launcher *launcher, const struct slurm_job *job)
-{
-    for (size_t i = 0; i < launcher->options.template_count; i++)
-        if (launcher->options.templates[i].hash == job->hash) return true;
-    return false;
-}
-
 static enum status cancel_spare(const struct launcher *launcher, const struct look *look, struct error *error)
 {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < look->count && status == STATUS_OK; i++) {
         const struct slurm_job *job = &look->jobs[i];
-        if (look->taken[i] || !job->pending || !is_own(launcher, job)) continue;
+        if (look->taken[i] || !job->pending) continue;
+        /* one of no template was submitted by somebody else, or before the templates were changed */
+        if (template_of_hash(launcher->options.templates, launcher->options.template_count, job->hash) == NULL)
+            continue;
         if (launcher->options.dry_run) {
             (void)printf("scancel %s%s\n", job->held ? "" : "--state=PENDING ", job->handle);
             continue;

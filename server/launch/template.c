@@ -99,6 +99,13 @@ const struct template *template_find(const struct template *templates, size_t co
     return NULL;
 }
 
+const struct template *template_of_hash(const struct template *templates, size_t count, uint32_t hash)
+{
+    for (size_t i = 0; i < count; i++)
+        if (templates[i].hash == hash) return &templates[i];
+    return NULL;
+}
+
 const char *template_device(const struct template *template)
 {
     return strcmp(template->device, "cuda") == 0 ? "cuda:0" : "cpu";

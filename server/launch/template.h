@@ -32,6 +32,8 @@ bool template_meets(const struct template *template, const char *device, int64_t
 /* The first that does, NULL: none. */
 const struct template *template_find(const struct template *templates, size_t count, const char *device,
                                      int64_t device_memory, const json_t *labels);
+/* The one with the hash, NULL: none. */
+const struct template *template_of_hash(const struct template *templates, size_t count, uint32_t hash);
 /* Its worker's --device: a job has one device of its own, and the first that it sees is that. */
 const char *template_device(const struct template *template);
 

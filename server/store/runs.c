@@ -49,9 +49,16 @@
 
 /* ---- inserting ---- */
 
-/* Finds an equal run by content or by ids, because the content of its inputs may have become known since (inputs.c).
- * One that waits must require the same, since it may wait for a worker that this request does not need, or not allow;
- * one that is being cancelled will have no result. */
+/* An equal run that has not ended may be joined if it is not being cancelled, which leaves no result, and, while it
+ * waits, requires the same: it may wait for a worker that this request does not need, or not allow. */
+#define JOINABLE(requires)                                                      \
+    " (cancel_requested_at is null and (state = 'running' or (state = 'queued'" \
+    " and requires is not distinct from " requires "::jsonb))) "
+/* Whether a new run with the key $3 and the requirements $8 stands beside an equal one that it may not join. */
+#define BESIDE_ANOTHER \
+    " exists (select from runs where dedupe_key = $3 and state in ('queued', 'running') and not" JOINABLE("$8") ") "
+
+/* Finds an equal run by content or by ids, because the content of its inputs may have become known since (inputs.c). */
 enum status run_find_equal(struct connection *connection, const struct run_new *run, bool *found, struct store_id *id,
                            struct error *error)
 {
@@ -61,9 +68,7 @@ enum status run_find_equal(struct connection *connection, const struct run_new *
     const enum status status = connection_query(
         connection,
         "select id from runs where (dedupe_key = $1 or named_key = $2)"
-        " and (state = 'succeeded' or (cancel_requested_at is null and (state = 'running'"
-        " or (state = 'queued' and requires is not distinct from $3::jsonb))))"
-        " order by (state = 'succeeded') desc, number desc limit 1",
+        " and (state = 'succeeded' or" JOINABLE("$3") ") order by (state = 'succeeded') desc, number desc limit 1",
         VALUES(value_text(run->dedupe_key), value_text(run->named_key), value_json(run->requires)), &rows, error);
     if (status != STATUS_OK) return status;
     *found = rows_count(rows) == 1;
@@ -87,7 +92,7 @@ static const char *requester_of(const struct run_new *run)
 }
 
 /* Inserts the row; *made is false when an equal run appeared meanwhile. Beside an equal one that may not be joined
- * (run_find_equal) it counts as forced, which the index of equal runs leaves out. */
+ * (JOINABLE) it counts as forced, which the index of equal runs leaves out. */
 static enum status insert_row(struct connection *connection, const struct run_new *run, bool *made, struct store_id *id,
                               struct error *error)
 {
@@ -95,9 +100,7 @@ static enum status insert_row(struct connection *connection, const struct run_ne
     const enum status status = connection_query(
         connection,
         "with made as (insert into runs (kind, priority, dedupe_key, forced, batch_key, named_key,"
-        " requires, requester, checkpoint) values ($1, $2, $3, $4 or exists (select from runs where dedupe_key = $3"
-        " and ((state = 'running' and cancel_requested_at is not null) or (state = 'queued'"
-        " and requires is distinct from $8::jsonb))), $6, $7, $8, $9, $10)"
+        " requires, requester, checkpoint) values ($1, $2, $3, $4 or" BESIDE_ANOTHER ", $6, $7, $8, $9, $10)"
         " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
         " spec as (insert into run_specs (run, params) select id, $5::json from made),"
         " event as (insert into run_events (run, epoch, type, data)"

@@ -101,17 +101,25 @@ def test_a_quantization_goes_on_at_its_last_block(shared, store, tmp_path):
         until(lambda: left(store) == [])  # nothing stays of a run that has ended
 
 
+BATCH = [{"name": "gptq", "bits": bits, "group_size": 16} for bits in (2, 3, 4)]
+
+
+def batch_that_saved(shared, store, node):
+    """The runs of a batch on the node, all of which have saved state in the bucket."""
+    shared.gate.hold("quantize", 1, "block")
+    runs = [quantized(shared, method=method) for method in BATCH]
+    node.start()
+    shared.held(runs[0])
+    time.sleep(1.1)
+    shared.gate.hold("quantize", 3, "block")
+    uploaded(store, len(runs))
+    return runs
+
+
 def test_members_of_a_batch_go_on_each_for_itself(shared, store, tmp_path):
     deep_model(shared)
-    methods = [{"name": "gptq", "bits": bits, "group_size": 16} for bits in (2, 3, 4)]
     with nodes(shared, tmp_path, 2, *shared.node_options, *OFTEN) as (first, second):
-        shared.gate.hold("quantize", 1, "block")
-        runs = [quantized(shared, method=method) for method in methods]
-        first.start()
-        shared.held(runs[0])
-        time.sleep(1.1)
-        shared.gate.hold("quantize", 3, "block")
-        uploaded(store, 3)
+        runs = batch_that_saved(shared, store, first)
         first.kill()
         shared.gate.open()
         second.start()
@@ -122,24 +130,17 @@ def test_members_of_a_batch_go_on_each_for_itself(shared, store, tmp_path):
         for run in runs:
             assert any("goes on behind block" in line for line in lines(shared, run)), lines(shared, run)
         until(lambda: left(store) == [])
-        for document, method in zip(ended, methods):
+        for document, method in zip(ended, BATCH):
             assert numbers(shared.wait(quantized(shared, method=method))) == numbers(document)
 
 
 def test_a_silent_bucket_keeps_no_end_of_a_batch_waiting(shared, store, tmp_path):
     """All ends are committed before the bucket is asked, and the worker does not wait for it once for each member."""
     deep_model(shared)
-    methods = [{"name": "gptq", "bits": bits, "group_size": 16} for bits in (2, 3, 4)]
     answer, seen = threading.Event(), []
     with nodes(shared, tmp_path, 2, *shared.node_options, *OFTEN) as (first, second):
         second.options = (*shared.node_options, "--save-every", "3600")  # it uploads nothing: it only removes
-        shared.gate.hold("quantize", 1, "block")
-        runs = [quantized(shared, method=method) for method in methods]
-        first.start()
-        shared.held(runs[0])
-        time.sleep(1.1)
-        shared.gate.hold("quantize", 3, "block")
-        uploaded(store, 3)
+        runs = batch_that_saved(shared, store, first)
         first.stop()
         shared.gate.hold("quantize", 5, "block", lease=2)
         second.start()
