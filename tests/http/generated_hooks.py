@@ -11,6 +11,8 @@ REFUSALS = [
     ("POST /v1/(runs|sweeps|tokenize|checkpoints|gates)", "",
      "no (checkpoint|dataset|trajectory) |more than one checkpoint", "what is registered is not in a schema"),
     ("GET", "/dataset$", "no dataset is named", "likewise"),
+    ("GET /v1/flips", "/(task|label)$", "no task is named|nothing was measured under the label",
+     "nor what runs asked and measured"),
     ("POST", "", "no such file or directory below the server's roots", "nor is what lies on the server's disk"),
     ("POST /v1/(tokenize|checkpoints)", "/(tokenizer|source)/path$", r".*: byte \d+: |not a file of weights",
      "nor what the files there hold"),
