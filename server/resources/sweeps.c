@@ -225,6 +225,7 @@ static enum status insert(struct http_context *context, const struct request *as
         if (status == STATUS_OK) status = dry_run_of_sweep(&place, kinds[body->kind], &sweep.plan, exists, made, error);
     } else if (status == STATUS_OK) {
         status = sweep_insert(connection, &sweep.row, outcome, made, error);
+        if (status == STATUS_CONFLICT) sweep_plan_blame(sweep.grid, error);
     }
     sweep_plan_reset(&sweep.plan);
     json_decref(sweep.grid);
@@ -312,6 +313,7 @@ static enum status widen(struct http_context *context, struct extension *extensi
                                                 .run_count = growth.plan.count,
                                                 .record = extension->record};
         status = sweep_widen(connection, &widening, document, error);
+        if (status == STATUS_CONFLICT) sweep_plan_blame(request.grid, error);
     }
     sweep_growth_reset(&growth);
     return status;

@@ -217,5 +217,7 @@ struct run_new prepare_row(const struct prepared_run *run)
         .trajectory_count = run->request.trajectory_count,
         .datasets = run->request.datasets,
         .dataset_count = run->request.dataset_count,
+        .vacant = run->request.makes != NULL ? run->kind->vacant : NULL,
+        .request = &run->request,
     };
 }

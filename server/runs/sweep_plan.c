@@ -28,11 +28,11 @@ static enum status check_meeting(const struct kind *kind, const struct prepared_
     return STATUS_OK;
 }
 
-/* Points a refusal that ends the request into base and grid. */
-static void blame(const json_t *grid, struct error *error)
+void sweep_plan_blame(const json_t *grid, struct error *error)
 {
     const struct error cause = *error;
-    if (cause.pointer[0] != '\0') parameter_grid_pointer(grid, cause.pointer, error->pointer, sizeof error->pointer);
+    if (strncmp(cause.pointer, "/params/", 8) == 0)
+        parameter_grid_pointer(grid, cause.pointer, error->pointer, sizeof error->pointer);
 }
 
 /* Prepares every run of the product; when one has faults, they are reported with pointers into base and grid. */
@@ -55,7 +55,7 @@ static enum status prepare_all(struct connection *connection, const struct sweep
             if (status != STATUS_OK) return status;
             status = prepare_check_vacant(&plan->prepared[i], &plan->rows[i], error);
         }
-        if (status == STATUS_CONFLICT) blame(request->grid, error);
+        if (status == STATUS_CONFLICT) sweep_plan_blame(request->grid, error);
         if (status != STATUS_OK && found.count == 0) faults_add(&found, error->pointer, "%s", error->detail);
         for (size_t j = 0; j < faults_kept(&found) && status_info(status)->http == 422; j++) {
             const char *below = parameter_grid_pointer(request->grid, found.items[j].pointer, pointer, sizeof pointer);

@@ -31,6 +31,8 @@ MUST_CHECK enum status sweep_plan_make(struct connection *connection, const stru
 MUST_CHECK enum status sweep_plan_of(struct connection *connection, const struct sweep_plan_request *request,
                                      const json_t *product, struct faults *faults, struct sweep_plan *out,
                                      struct error *error);
+/* Points a refusal that ends the request, and blames a parameter of a run, into base and grid; leaves others alone. */
+void sweep_plan_blame(const json_t *grid, struct error *error);
 void sweep_plan_reset(struct sweep_plan *plan);
 
 /* The key of `grid` that stands for a trajectory's checkpoints, and that trajectory's reference. Both are NULL when

@@ -135,6 +135,16 @@ struct queue_quota run_quota(const struct run_new *run)
     return (struct queue_quota){.requester = requester_of(run), .queued_most = run->queued_most};
 }
 
+/* The lock is held until the commit, so that the second of two runs that would make the same checkpoints sees the
+ * first. Its key is arbitrary. */
+static enum status ask_vacant(struct connection *connection, const struct run_new *run, struct error *error)
+{
+    if (run->vacant == NULL) return STATUS_OK;
+    const enum status status =
+        connection_execute(connection, "select pg_advisory_xact_lock(1986096754, 0)", NO_VALUES, NULL, error);
+    return status == STATUS_OK ? run->vacant(run->request, error) : status;
+}
+
 enum status run_insert_within(struct connection *connection, const struct run_new *run, struct queue_quota *quota,
                               enum store_outcome *outcome, struct store_id *id, struct error *error)
 {
@@ -145,6 +155,7 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
         if ((status = run_find_equal(connection, run, &found, id, error)) != STATUS_OK) return status;
         if (found) break;
         if ((status = queue_quota_ask(connection, quota, error)) != STATUS_OK) return status;
+        if ((status = ask_vacant(connection, run, error)) != STATUS_OK) return status;
         if ((status = insert_row(connection, run, &made, id, error)) != STATUS_OK) return status;
     }
     if (!found && !made)

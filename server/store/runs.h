@@ -9,6 +9,8 @@
 #include "store/idempotency.h"
 #include "store/queue_quota.h"
 
+struct run_request;
+
 /* Everything is lent. */
 struct run_new {
     const char *kind;
@@ -33,6 +35,10 @@ struct run_new {
     size_t trajectory_count;
     const struct store_id *datasets;
     size_t dataset_count;
+    /* Asked before a new row is written, with `request`, in the same transaction and one transaction at a time; queries
+     * go through the connection of the insertion. NULL: nothing is asked. */
+    enum status (*vacant)(const struct run_request *request, struct error *error);
+    const struct run_request *request;
 };
 
 /* How much of their results a list of runs contains; a summary leaves out lists and objects except intervals. */

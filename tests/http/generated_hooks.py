@@ -16,6 +16,7 @@ REFUSALS = [
     ("POST", "", "no such file or directory below the server's roots", "nor is what lies on the server's disk"),
     ("POST /v1/(tokenize|checkpoints)", "/(tokenizer|source)/path$", r".*: byte \d+: |not a file of weights",
      "nor what the files there hold"),
+    ("POST /v1/datasets", "/path$", r".*: byte \d+ is not UTF-8", "likewise"),
     ("POST .*/scan", "/path$", "no checkpoint below it", "likewise"),
     ("(GET|POST) .*/discover", "/repo$", r"\S+: (the hub wants a token|no such repository)|none of its revisions",
      "nor what the hub has"),
@@ -48,7 +49,7 @@ REFUSALS = [
      "the parameters of a sweep's runs are checked once they are multiplied out"),
     ("POST /v1/sweeps/{sweep}/extend", "/(base|grid)(/|$)", "", "likewise, and the fields are those of that grid"),
     ("POST /v1/gates", r"/rules/\d+",
-     "give |either a metric|is missing: |means nothing for|no measured number|"
+     "give |either a metric|is missing: |means nothing (for|without)|no measured number|"
      "unknown; known here|must be a single value|must be (a number|a text|true or false|one of the field's words)$|"
      r"\".*\" is a property of the checkpoint",
      "rules over several fields are not in the tables, nor are metrics and fields of methods in those of gates"),
@@ -62,6 +63,8 @@ REFUSALS = [
     ("GET /v1/measurements", "/fields$", "no column ", "the metrics that there are make the columns"),
     ("POST|PATCH", "", r'must (not contain|have 1 to 200 bytes without) "/".*(nor|not) be "\."',
      "a pattern without a look ahead is far longer"),
+    ("POST|PATCH", "", r"must be an integer, found \d+: from 2\^53 on write all digits",
+     "JSON Schema knows no difference between 2^53 and 2^53 written with a point"),
     ("POST|PATCH", "/tags$", "the key .* of a tag is empty or has a colon", "tags are free objects"),
     ("POST", "", r"must have at most \d+ bytes", "JSON Schema counts characters; columns and paths have bytes"),
     ("", "/trajectory$|^$", "must have 1 to 200 bytes", "likewise"),

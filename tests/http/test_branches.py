@@ -1,5 +1,7 @@
 """Branches of training runs: what they take over from their trunk, and which schedules they may have."""
 
+import concurrent.futures
+import functools
 import shutil
 
 import pytest
@@ -211,6 +213,21 @@ def test_a_run_that_has_not_ended_holds_its_names(service, trunk):
     assert post(service, **branch, tokens=40 * STEP, checkpoint_every=0).status == 200
     service.gate.open()
     assert service.wait(run)["state"] == "succeeded"
+
+
+def test_of_runs_posted_at_the_same_time_one_gets_the_names(service, trunk):
+    """Each looks for others in the transaction that writes it, and one transaction at a time does."""
+    service.gate.hold("train", 3, "step", lease="*")
+    for i in range(8):
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            into = functools.partial(post, service, False, **FRESH, trajectory=f"at-once-{i}")
+            answers = list(pool.map(lambda seed: into(seed=seed), range(6)))
+        made = [answer.json["id"] for answer in answers if answer.status == 202]
+        assert sorted(answer.status for answer in answers) == [202] + [409] * 5, (i, made)
+        refused = [answer.json["detail"] for answer in answers if answer.status == 409]
+        assert all(f"run {made[0]}, which has not ended" in detail for detail in refused), refused
+        assert service.post(f"/v1/runs/{made[0]}/cancel").status == 202
+    service.gate.open()
 
 
 def test_a_worker_looks_again_before_it_trains(service, trunk):
