@@ -1,6 +1,8 @@
 /* Where a request to the hub, or to an address that it redirects to, may connect: nothing listens at any of these. */
+#include "base/directory.h"
 #include "hub/hub.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -36,6 +38,7 @@ static enum status ask(const char *endpoint, bool allow_private, const char *url
         transfer_free(transfer);
     }
     hub_free(hub);
+    directory_remove(AT_FDCWD, directory);
     return status;
 }
 
