@@ -16,6 +16,8 @@ disk. Standard library only."""
 
 import argparse
 import concurrent.futures
+import contextlib
+import fcntl
 import math
 import os
 import pathlib
@@ -31,6 +33,7 @@ import time
 import xml.etree.ElementTree as xml
 
 MEMORY, MEMORY_BYTES = "/dev/shm", 4 << 30
+PREFIX, IN_USE = "deltaq-tests-", "in-use"  # a run's folder, and the file in it that the run has locked
 GRACE = 20  # seconds to stop in
 
 
@@ -223,6 +226,26 @@ def fast_directory():
         return None
 
 
+def remove_leftovers(top):
+    """Removes the folders of runs that were killed: nobody holds their lock."""
+    for folder in pathlib.Path(top).glob(PREFIX + "*"):
+        with contextlib.suppress(OSError), open(folder / IN_USE) as lock:  # in use, just begun, or somebody else's
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def scratch_directory():
+    top = fast_directory() or tempfile.gettempdir()
+    remove_leftovers(top)
+    with (
+        tempfile.TemporaryDirectory(prefix=PREFIX, dir=top, ignore_cleanup_errors=True) as scratch,
+        open(pathlib.Path(scratch) / IN_USE, "w") as lock,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield scratch
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     jobs = (os.cpu_count() or 1) + 4  # most suites wait more than they compute
@@ -236,7 +259,7 @@ def main():
     options = parser.parse_args()
     totals, began, processor = [0, 0, 0], time.monotonic(), 0.0
     with (
-        tempfile.TemporaryDirectory(prefix="deltaq-", dir=fast_directory(), ignore_cleanup_errors=True) as scratch,
+        scratch_directory() as scratch,
         concurrent.futures.ThreadPoolExecutor(options.jobs) as pool,
     ):
         junit = options.junit or scratch
