@@ -73,6 +73,7 @@ REFUSALS = [
      "a part has at most 96 characters: a look ahead, which not all tools have"),
     ("GET", "/(created|measured)_(from|to)$", "expected a day",
      "months have 28 to 31 days, and no time is before 1970"),
+    ("GET /v1/correlations", "/protocol_x$", "means nothing for x=", "a schema of one field knows no other"),
     ("GET", "/sort$", "goes with trajectory|goes without updated_since", "a schema of one field knows no other"),
     ("GET", "^$", "the address holds an encoded control character",
      "free texts in a query hold any other character"),
