@@ -78,7 +78,7 @@ REFUSALS = [
     ("GET", "^$", "the address holds an encoded control character",
      "free texts in a query hold any other character"),
     ("GET", "/view$", "goes without fields", "likewise"),
-    ("GET", "/cursor$", "what the page before ended with is gone", "only numbers that a page gave"),
+    ("GET", "/cursor$", "(what|the checkpoint that) the page before ended with is gone", "only numbers that a page gave"),
     ("GET", "/fields$", "no field|\"[a-z0-9_]+\" comes twice", "the names of an item's fields are those of its schema"),
     ("POST", "/revision$", "must be a branch, a tag or a commit", "git's rules for references make no short pattern"),
     ("POST", r"/files/\d+$", "must be the path of a file in the repository", "nor do those for paths in a repository"),
