@@ -17,14 +17,31 @@ void state_space_rank_read(struct json_reader *reader, struct state_space_raw *r
         json_reader_fail(reader, STATUS_INVALID, "time_step_rank is \"%s\"; it must be a number or \"auto\"", text);
 }
 
+/* Transformers 5 writes an infinite number as {"__float__": "Infinity"}; before, it was the literal. */
+static void limit_read(struct json_reader *reader, double *out)
+{
+    struct json_reader_text key;
+    char text[16] = "";
+    if (json_reader_peek(reader) != JSON_READER_OBJECT) {
+        json_reader_double(reader, out);
+        return;
+    }
+    json_reader_object(reader);
+    while (json_reader_next_key(reader, &key))
+        if (json_reader_is(key, "__float__")) json_reader_string_copy(reader, text, sizeof text);
+    if (strcmp(text, "Infinity") == 0)
+        *out = INFINITY;
+    else
+        json_reader_fail(reader, STATUS_INVALID, "an object that is no infinite number");
+}
+
 void state_space_limit_read(struct json_reader *reader, struct state_space_raw *raw)
 {
     double *const limits[] = {&raw->step_least, &raw->step_most};
     int count = 0;
     if (json_reader_null(reader)) return;
     json_reader_array(reader);
-    while (count < 2 && json_reader_next_item(reader))
-        if (!json_reader_double(reader, limits[count++])) return;
+    while (count < 2 && json_reader_next_item(reader)) limit_read(reader, limits[count++]);
     if (count < 2 || json_reader_next_item(reader))
         json_reader_fail(reader, STATUS_INVALID, "time_step_limit must be two numbers");
 }

@@ -50,6 +50,24 @@ static void test_absent_settings_are_as_published(void **state)
     assert_string_equal(config_difference(&mamba2, &other), "time_step_limit");
 }
 
+static void test_infinite_limits_are_read_as_either_version_writes_them(void **state)
+{
+#define HEADS ",\"model_type\":\"mamba2\",\"expand\":4,\"num_heads\":12,\"n_groups\":3,\"time_step_limit\":"
+    const struct model_config literal = parsed(HEADS "[0.001,Infinity]"),
+                              tagged = parsed(HEADS "[0.001,{\"__float__\":\"Infinity\"}]");
+    const char *const refused[] = {HEADS "[0,{\"__float__\":\"NaN\"}]", HEADS "[0,{\"__float__\":1}]", HEADS "[0,{}]"};
+    (void)state;
+    assert_true(tagged.state_space.step_least == 0.001 && isinf(tagged.state_space.step_most));
+    assert_null(config_difference(&literal, &tagged));
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        struct model_config config;
+        struct error error;
+        assert_int_equal(parse(refused[i], &config, &error), STATUS_INVALID);
+        assert_non_null(strstr(error.detail, "config.json: byte"));
+    }
+#undef HEADS
+}
+
 static void test_what_does_not_fit_is_refused(void **state)
 {
     static const struct {
@@ -150,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_absent_settings_are_as_published),
+        cmocka_unit_test(test_infinite_limits_are_read_as_either_version_writes_them),
         cmocka_unit_test(test_what_does_not_fit_is_refused),
         cmocka_unit_test(test_fresh_weights_are_as_published),
         cmocka_unit_test(test_cut_before_projections),
