@@ -284,7 +284,15 @@ static bool class_is(const char *class_name, const char *model_type)
         if (tolower((unsigned char)class_name[at]) != *letter) return false;
         at++;
     }
-    return strncmp(class_name + at, "For", 3) == 0 || strncmp(class_name + at, "LM", 2) == 0;
+    return strncmp(class_name + at, "For", 3) == 0 || strncmp(class_name + at, "LM", 2) == 0 ||
+           strcmp(class_name + at, "Model") == 0;
+}
+
+/* The architecture that a configuration names and that `row` is not; NULL: there is none. */
+static const char *other_name(const struct hints *hints, const struct architecture *row)
+{
+    if (hints->model_type[0] != '\0') return hints->model_type;
+    return hints->class_name[0] != '\0' && !class_is(hints->class_name, row->model_type) ? hints->class_name : NULL;
 }
 
 static bool hinted(const struct hints *hints, const struct architecture *row)
@@ -338,13 +346,14 @@ static enum status choose(const struct weights *weights, const struct said *said
         return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%.40s\" is not supported; supported are %s",
                          said_name(said), hints->model_type, architecture_list(supported, sizeof supported));
     /* An unknown name may stand for other equations over the same tensors; only its owner can say that it does not. */
-    if (hints->model_type[0] != '\0')
+    const char *other = other_name(hints, nearest);
+    if (other != NULL)
         return error_set(
             error, STATUS_UNSUPPORTED,
             "%s: architecture \"%.40s\" is not supported; its tensors are named as those of %s: if it computes the"
             " same, "
             "give {\"model_type\": \"%s\"} as source.config",
-            said_name(said), hints->model_type, nearest->model_type, nearest->model_type);
+            said_name(said), other, nearest->model_type, nearest->model_type);
     if (*out != NULL) return STATUS_OK;
     return error_set(error, trial.reason.status,
                      "no architecture is named; the tensors are named as those of %s, but %.300s", nearest->model_type,

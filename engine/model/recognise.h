@@ -11,7 +11,8 @@
  * used, and checked against the tensors when the model is opened. An unknown one is refused, with advice. Without a
  * model_type, the architecture is the one that uses every tensor and lacks none. If several such architectures exist,
  * `architectures` decides, then keys that only one of them reads (no_rope_layers, sliding_window), then the order of
- * the rows: Llama precedes those that are built like it. STATUS_NOT_FOUND (only tensors, which do not show heads or
+ * the rows: Llama precedes those that are built like it. A class in `architectures` that is another one is refused as
+ * an unknown model_type is. STATUS_NOT_FOUND (only tensors, which do not show heads or
  * positions), STATUS_UNSUPPORTED (no architecture fits), statuses of config_parse. */
 MUST_CHECK enum status recognise_config(const struct weights *weights, struct model_config *out, struct error *error);
 

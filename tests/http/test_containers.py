@@ -115,6 +115,11 @@ def test_an_architecture_is_recognised_or_asked_for(service, name):
     (directory / "config.json").write_text(json.dumps({**config, "model_type": "dancer"}))
     refused = post(service, name, directory)
     assert refused.status == 422 and "dancer" in refused.json["detail"] and "those of llama" in refused.json["detail"]
+    (directory / "config.json").write_text(json.dumps({**config, "architectures": ["GraniteForCausalLM"]}))
+    refused = post(service, name, directory)  # tensors named as Llama's, other equations
+    assert refused.status == 422 and "Granite" in refused.json["detail"] and "those of llama" in refused.json["detail"]
+    (directory / "config.json").write_text(json.dumps({**config, "architectures": ["LlamaModel"]}))
+    assert post(service, name + "-base", directory).json["architecture"] == "llama"
     made = post(service, name + "-told", directory, {"model_type": "mistral", "sliding_window": 8})
     assert made.status == 201 and made.json["architecture"] == "mistral"
 
