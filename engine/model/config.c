@@ -17,11 +17,35 @@ static double first_given(double a, double b, double fallback)
     return !isnan(a) ? a : !isnan(b) ? b : fallback;
 }
 
+/* Two names of one setting; which of them Transformers reads depends on the architecture and on its version. */
+static enum status names_agree(const char *name, const char *one, double a, const char *other, double b,
+                               struct error *error)
+{
+    if (!(a < b || a > b)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "%s: \"%s\" is %g and \"%s\" is %g, which mean the same: leave one of them out", name, one, a,
+                     other, b);
+}
+
+static enum status rope_check(const char *name, const struct config_raw *raw, struct error *error)
+{
+    if (raw->rope_type[0] == '\0' && !isnan(raw->factor))
+        return error_set(error, STATUS_INVALID, "%s: rope scaling has a factor (%g) and no \"rope_type\"", name,
+                         raw->factor);
+    const enum status status =
+        names_agree(name, "rope_theta", raw->rope_theta, "rotary_emb_base", raw->rotary_base, error);
+    return status != STATUS_OK
+               ? status
+               : names_agree(name, "partial_rotary_factor", raw->partial, "rotary_pct", raw->rotary_pct, error);
+}
+
 static enum status rope_complete(const char *name, const struct config_raw *raw,
                                  const struct architecture *architecture, struct rope_config *rope, struct error *error)
 {
     static const char *const kinds[] = {"default", "linear", "llama3"};
     int kind = -1;
+    const enum status status = rope_check(name, raw, error);
+    if (status != STATUS_OK) return status;
     rope->theta = first_given(raw->rope_theta, raw->rotary_base, architecture->rope_theta);
     rope->partial = first_given(raw->partial, raw->rotary_pct, architecture->rope_partial);
     for (int i = 0; i < 3; i++)

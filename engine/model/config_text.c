@@ -66,7 +66,14 @@ static enum status collect(const struct config_text *text, int index, struct mem
 /* The key, or the key of which it is another spelling. */
 static const char *group_of(const struct member *member)
 {
-    return strcmp(member->key, "rope_parameters") == 0 ? "rope_scaling" : member->key;
+    static const struct {
+        const char *key, *group;
+    } spellings[] = {{"rope_parameters", "rope_scaling"},
+                     {"rotary_emb_base", "rope_theta"},
+                     {"rotary_pct", "partial_rotary_factor"}};
+    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++)
+        if (strcmp(member->key, spellings[i].key) == 0) return spellings[i].group;
+    return member->key;
 }
 
 /* Orders a group's members by text, the first text first; of one key in a text the last value comes first. */

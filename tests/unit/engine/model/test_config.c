@@ -85,6 +85,22 @@ static void test_neox_keys(void **state)
     assert_true(config.parallel_residual && config.attention_bias && config.activation == ACTIVATION_GELU);
 }
 
+static void test_two_names_of_a_setting_agree(void **state)
+{
+    static const char *const unlike[] = {",\"rope_theta\":10000,\"rotary_emb_base\":500000",
+                                         ",\"partial_rotary_factor\":0.5,\"rotary_pct\":0.25"};
+    (void)state;
+    const struct model_config config = parsed_type(
+        "gpt_neox", ",\"intermediate_size\":8,\"rope_theta\":500000.0,\"rotary_emb_base\":500000,\"rotary_pct\":0.5,"
+                    "\"partial_rotary_factor\":0.5");
+    assert_true(config.rope.theta == 500000 && config.rope.partial == 0.5);
+    for (int i = 0; i < 2; i++) {
+        char text[256];
+        (void)snprintf(text, sizeof text, "{\"model_type\":\"gpt_neox\"%s}", unlike[i]);
+        expect_refusal(text, STATUS_INVALID, "mean the same");
+    }
+}
+
 /* Transformers' GPT-NeoX and GPT-2 have no such key. */
 static void test_fused_projections_have_no_grouped_heads(void **state)
 {
@@ -124,6 +140,8 @@ static void test_refusals_name_the_cause(void **state)
                    STATUS_UNSUPPORTED, "yarn");
     expect_refusal("{" LLAMA_HEAD "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8}," LLAMA_TAIL "}", STATUS_INVALID,
                    "llama3");
+    expect_refusal("{" LLAMA_HEAD "\"rope_scaling\":{\"factor\":8.0}," LLAMA_TAIL "}", STATUS_INVALID,
+                   "a factor (8) and no \"rope_type\"");
     expect_refusal("{" LLAMA_HEAD "\"hidden_act\":\"mish\"," LLAMA_TAIL "}", STATUS_UNSUPPORTED, "mish");
     expect_refusal("{" LLAMA_HEAD "\"num_key_value_heads\":3," LLAMA_TAIL "}", STATUS_INVALID, "evenly");
     expect_refusal("{" LLAMA_HEAD "\"head_dim\":7," LLAMA_TAIL "}", STATUS_INVALID, "odd");
@@ -299,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_llama_defaults),
         cmocka_unit_test(test_both_dialects_agree),
         cmocka_unit_test(test_neox_keys),
+        cmocka_unit_test(test_two_names_of_a_setting_agree),
         cmocka_unit_test(test_fused_projections_have_no_grouped_heads),
         cmocka_unit_test(test_python_literals_and_null_are_read),
         cmocka_unit_test(test_refusals_name_the_cause),

@@ -34,6 +34,8 @@ static void test_the_first_text_that_has_a_key_counts(void **state)
         {{"{\"rope_parameters\": 1}", "{\"rope_scaling\": 2}", "{}"}, "{\"rope_parameters\": 1}"},
         {{"{}", "{\"rope_scaling\": 2, \"rope_parameters\": 1}", "{\"rope_scaling\": 3}"},
          "{\"rope_parameters\": 1, \"rope_scaling\": 2}"},
+        {{"{\"rotary_emb_base\": 1}", "{\"rope_theta\": 2, \"rotary_pct\": 3}", "{\"partial_rotary_factor\": 4}"},
+         "{\"rotary_pct\": 3, \"rotary_emb_base\": 1}"},
         /* Keys that nobody reads. */
         {{"{\"a\\\"\": 1, \"\": 2, \"\\u00e4\": 3, \"ok\": 4}", "{}", "{}"}, "{\"ok\": 4}"},
     };
