@@ -293,6 +293,10 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         return error_set(
             error, STATUS_UNSUPPORTED,
             "%s: the checkpoint is already quantized (quantization_config); register the full-precision one", name);
+    if (raw.per_layer)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: single layers have settings of their own (per_layer_config), which deltaq does not read",
+                         name);
     const struct architecture *architecture = architecture_find(raw.model_type);
     char supported[256];
     if (architecture == NULL)

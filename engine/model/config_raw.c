@@ -255,6 +255,15 @@ static void quantized_read(struct json_reader *reader, struct config_raw *raw)
     raw->quantized = json_reader_peek(reader) != JSON_READER_NULL;
 }
 
+/* Transformers 5: {"3": {"sliding_window": 8}}, other settings or a part left out in single layers. */
+static void per_layer_read(struct json_reader *reader, struct config_raw *raw)
+{
+    struct json_reader_text layer;
+    if (json_reader_null(reader)) return;
+    json_reader_object(reader);
+    while (json_reader_next_key(reader, &layer)) raw->per_layer = true;
+}
+
 /* Keys whose values have shapes of their own. */
 static const struct special {
     const char *key;
@@ -265,6 +274,7 @@ static const struct special {
     {"eos_token_id", eos_read},           {"no_rope_layers", rope_layers_read},
     {"layer_types", layer_types_read},    {"time_step_rank", step_rank_read},
     {"time_step_limit", step_limit_read}, {"quantization_config", quantized_read},
+    {"per_layer_config", per_layer_read},
 };
 enum { SPECIALS = sizeof specials / sizeof specials[0], FIELDS = sizeof fields / sizeof fields[0] };
 

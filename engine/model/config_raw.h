@@ -24,8 +24,8 @@ struct config_raw {
     int64_t layer_types;  /* entries; -1: not given */
     bool layer_types_odd; /* one of them is neither "full_attention" nor "sliding_attention" */
     uint64_t sliding[CONFIG_LAYERS_MAX / 64];
-    bool quantized;
-    uint64_t refused; /* bit i: row i of config_raw.c's demands is not met */
+    bool quantized, per_layer; /* has a quantization_config; a per_layer_config that is not empty */
+    uint64_t refused;          /* bit i: row i of config_raw.c's demands is not met */
 };
 
 /* Reads a config.json; `name` is for messages. STATUS_MALFORMED: not JSON; STATUS_INVALID: a value of another type or

@@ -122,9 +122,11 @@ static void test_python_literals_and_null_are_read(void **state)
     struct error error;
     (void)state;
     assert_int_equal(
-        parse("{" LLAMA_HEAD
-              "\"limit\":[0.0,Infinity],\"rope_scaling\":null,\"head_dim\":null,\"eos_token_id\":[2,3]," LLAMA_TAIL "}",
-              &config, &error),
+        parse(
+            "{" LLAMA_HEAD
+            "\"limit\":[0.0,Infinity],\"per_layer_config\":{},\"rope_scaling\":null,\"head_dim\":null,\"eos_token_id\":[2,3]," LLAMA_TAIL
+            "}",
+            &config, &error),
         STATUS_OK);
     assert_int_equal(config.head_dim, 8);
     assert_int_equal(config.eos_id, 2);
@@ -136,6 +138,8 @@ static void test_refusals_name_the_cause(void **state)
     expect_refusal("{\"model_type\":\"rwkv\"}", STATUS_UNSUPPORTED, "rwkv");
     expect_refusal("{" LLAMA_HEAD "\"quantization_config\":{\"bits\":4}," LLAMA_TAIL "}", STATUS_UNSUPPORTED,
                    "already quantized");
+    expect_refusal("{" LLAMA_HEAD "\"per_layer_config\":{\"1\":{\"skip\":[\"mlp\"]}}," LLAMA_TAIL "}",
+                   STATUS_UNSUPPORTED, "per_layer_config");
     expect_refusal("{" LLAMA_HEAD "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2}," LLAMA_TAIL "}",
                    STATUS_UNSUPPORTED, "yarn");
     expect_refusal("{" LLAMA_HEAD "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8}," LLAMA_TAIL "}", STATUS_INVALID,
