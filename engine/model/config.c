@@ -243,7 +243,7 @@ static struct model_config config_of(const struct config_raw *raw, const struct 
             first_given(architecture->norm == NORM_RMS && architecture->block == BLOCK_ATTENTION ? raw->rms_norm_eps
                                                                                                  : raw->layer_norm_eps,
                         architecture->norm_epsilon, 0),
-        .initializer_range = first_given(raw->initializer_range, 0.02, 0.02),
+        .initializer_range = first_given(projects ? raw->init_std : NAN, raw->initializer_range, 0.02),
         .tied = given(raw->tied, architecture->tied),
         .attention_bias = given(raw->attention_bias, architecture->attention_bias),
         .mlp_bias = given(raw->mlp_bias, architecture->mlp_bias),

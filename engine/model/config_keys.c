@@ -21,7 +21,6 @@ static const char *const idle[] = {
     "forced_eos_token_id",
     "gradient_checkpointing",
     "id2label",
-    "init_std",
     "is_decoder",
     "is_encoder_decoder",
     "label2id",

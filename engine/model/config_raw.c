@@ -34,6 +34,7 @@ static const struct field fields[] = {
     FIELD("rms_norm_eps", FIELD_NUMBER, rms_norm_eps),
     FIELD("layer_norm_eps", FIELD_NUMBER, layer_norm_eps),
     FIELD("initializer_range", FIELD_NUMBER, initializer_range),
+    FIELD("init_std", FIELD_NUMBER, init_std), /* OPT's name of it */
     FIELD("rope_theta", FIELD_NUMBER, rope_theta),
     FIELD("rotary_emb_base", FIELD_NUMBER, rotary_base),
     FIELD("partial_rotary_factor", FIELD_NUMBER, partial),

@@ -12,7 +12,7 @@ struct config_raw {
     char activation[32];
     char rope_type[32];
     int64_t vocab_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, positions, bos, eos, pad;
-    double rms_norm_eps, layer_norm_eps, initializer_range;
+    double rms_norm_eps, layer_norm_eps, initializer_range, init_std;
     double rope_theta, rotary_base, partial, rotary_pct, factor, low, high, original_positions;
     int64_t tied, attention_bias, mlp_bias, parallel_residual, use_window, norm_before, norm_removed; /* -1, 0, 1 */
     int64_t embedding_size, experts, experts_per_token, experts_normalised;

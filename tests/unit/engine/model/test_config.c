@@ -101,6 +101,15 @@ static void test_two_names_of_a_setting_agree(void **state)
     }
 }
 
+static void test_spread_of_fresh_weights(void **state)
+{
+    (void)state;
+    const struct model_config opt = parsed_type("opt", ",\"ffn_dim\":8,\"init_std\":0.006"),
+                              llama = parsed_type("llama", ",\"intermediate_size\":8,\"init_std\":0.006");
+    assert_true(opt.initializer_range == 0.006);
+    assert_true(llama.initializer_range == 0.02); /* it has no such key */
+}
+
 /* Transformers' GPT-NeoX and GPT-2 have no such key. */
 static void test_fused_projections_have_no_grouped_heads(void **state)
 {
@@ -322,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_both_dialects_agree),
         cmocka_unit_test(test_neox_keys),
         cmocka_unit_test(test_two_names_of_a_setting_agree),
+        cmocka_unit_test(test_spread_of_fresh_weights),
         cmocka_unit_test(test_fused_projections_have_no_grouped_heads),
         cmocka_unit_test(test_python_literals_and_null_are_read),
         cmocka_unit_test(test_refusals_name_the_cause),
