@@ -91,14 +91,16 @@ struct escape {
     const char *outside, *inside; /* rewritten form outside and inside a class; NULL: none */
 };
 
-#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+/* Of the characters below U+0100 Oniguruma also takes these six, but not in a class. */
+#define LATIN_NUMBERS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+#define WORD          "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 static const struct escape escapes[] = {
     {'s', "\\p{White_Space}", "\\p{White_Space}"},
     {'S', "\\P{White_Space}", "\\P{White_Space}"},
     {'d', "\\p{Nd}", "\\p{Nd}"},
     {'D', "\\P{Nd}", "\\P{Nd}"},
-    {'w', "[" WORD "]", WORD},
-    {'W', "[^" WORD "]", NULL},
+    {'w', "[" WORD LATIN_NUMBERS "]", WORD},
+    {'W', "[^" WORD LATIN_NUMBERS "]", NULL},
     {'h', "[0-9A-Fa-f]", "0-9A-Fa-f"},
     {'H', "[^0-9A-Fa-f]", NULL},
     {'r', "\\r", "\\r"},

@@ -203,6 +203,7 @@ enum status pretokenizer_apply(const struct pretokenizer *pretokenizer, struct p
     out->items[out->count++] = (struct pretokenizer_piece){.start = 0, .end = (uint32_t)bytes};
     for (int i = 0; status == STATUS_OK && i < pretokenizer->count; i++) {
         const struct pretokenizer_step *step = &pretokenizer->steps[i];
+        at_start = at_start && out->count > 0 && out->items[0].start == 0; /* not behind what a step removed */
         status = step->kind == PRETOKENIZER_SPLIT ? split_all(step, scratch, out, error)
                                                   : rewrite_all(step, at_start, out, error);
     }

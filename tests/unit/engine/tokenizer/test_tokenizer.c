@@ -332,6 +332,42 @@ static void test_a_stripped_beginning_is_no_beginning_for_metaspace(void **state
     tokenizer_close(tokenizer);
 }
 
+static void test_a_removed_beginning_is_no_beginning_for_metaspace(void **state)
+{
+    char json[8192];
+    (void)state;
+    struct tokenizer *tokenizer = tokenizers_open(tokenizers_json(
+        json, sizeof json, NULL, NULL,
+        "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":\"Metaspace\","
+        "\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"first\"}]}",
+        NULL, NULL, TOKENIZERS_BYTE_FALLBACK));
+    EXPECT_IDS(tokenizer, "ab ab", false, 8, 6);
+    EXPECT_IDS(tokenizer, " ab ab", false, 6, 6);
+    tokenizer_close(tokenizer);
+}
+
+/* What \w of Oniguruma matches: six numbers of Latin-1, unless it stands in a class. */
+static void test_word_characters_are_onigurumas(void **state)
+{
+    static const struct {
+        const char *pattern;
+        int64_t count;
+        uint32_t ids[2];
+    } cases[] = {{"\\\\w+", 1, {2}}, {"[\\\\w]+", 2, {0, 1}}, {"\\\\W", 1, {2}}, {"[^\\\\w]", 2, {0, 1}}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[8192], split[256];
+        snprintf(split, sizeof split,
+                 "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\",\"invert\":false}",
+                 cases[i].pattern);
+        struct tokenizer *tokenizer = tokenizers_open(tokenizers_json(
+            json, sizeof json, NULL, NULL, split, NULL, NULL,
+            "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\xc2\xbd\":1,\"a\xc2\xbd\":2},\"merges\":[\"a \xc2\xbd\"]}"));
+        tokenizers_expect(tokenizer, "a\xc2\xbd", false, cases[i].ids, cases[i].count);
+        tokenizer_close(tokenizer);
+    }
+}
+
 static void test_ignore_merges_takes_whole_words(void **state)
 {
     char json[8192];
@@ -450,6 +486,8 @@ int main(void)
         cmocka_unit_test(test_added_tokens_strip_and_stand_alone),
         cmocka_unit_test(test_nfc_composes_before_splitting),
         cmocka_unit_test(test_a_stripped_beginning_is_no_beginning_for_metaspace),
+        cmocka_unit_test(test_a_removed_beginning_is_no_beginning_for_metaspace),
+        cmocka_unit_test(test_word_characters_are_onigurumas),
         cmocka_unit_test(test_ignore_merges_takes_whole_words),
         cmocka_unit_test(test_equal_pairs_are_merged_from_the_left),
         cmocka_unit_test(test_says_where_text_is_not_utf8),
