@@ -298,6 +298,11 @@ const char *config_raw_key(size_t index)
     return index < DEMANDS ? demands[index].key : NULL;
 }
 
+const char *config_raw_rope_key(size_t index)
+{
+    return index < sizeof rope_fields / sizeof rope_fields[0] ? rope_fields[index].key : NULL;
+}
+
 enum status config_raw_parse(const char *name, const char *text, size_t size, struct config_raw *raw,
                              struct error *error)
 {

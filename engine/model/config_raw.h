@@ -33,8 +33,10 @@ struct config_raw {
 MUST_CHECK enum status config_raw_parse(const char *name, const char *text, size_t size, struct config_raw *out,
                                         struct error *error);
 
-/* The keys that are read, one after the other; NULL behind the last. */
+/* The keys that are read, one after the other, and those inside rope_scaling and rope_parameters; NULL behind the
+ * last. */
 const char *config_raw_key(size_t index);
+const char *config_raw_rope_key(size_t index);
 
 /* STATUS_UNSUPPORTED where a switch of the architecture has a value that deltaq does not implement. */
 MUST_CHECK enum status config_raw_check(const char *name, const struct config_raw *raw,

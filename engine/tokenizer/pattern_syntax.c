@@ -91,7 +91,7 @@ struct escape {
     const char *outside, *inside; /* rewritten form outside and inside a class; NULL: none */
 };
 
-/* Of the characters below U+0100 Oniguruma also takes these six, but not in a class. */
+/* Oniguruma takes these six too, below U+0100 and outside a class. */
 #define LATIN_NUMBERS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 #define WORD          "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 static const struct escape escapes[] = {

@@ -130,13 +130,11 @@ static void test_python_literals_and_null_are_read(void **state)
     struct model_config config;
     struct error error;
     (void)state;
-    assert_int_equal(
-        parse(
-            "{" LLAMA_HEAD
-            "\"limit\":[0.0,Infinity],\"per_layer_config\":{},\"rope_scaling\":null,\"head_dim\":null,\"eos_token_id\":[2,3]," LLAMA_TAIL
-            "}",
-            &config, &error),
-        STATUS_OK);
+    assert_int_equal(parse("{" LLAMA_HEAD
+                           "\"limit\":[0.0,Infinity],\"per_layer_config\":{},\"rope_scaling\":null,\"head_dim\":null,"
+                           "\"eos_token_id\":[2,3]," LLAMA_TAIL "}",
+                           &config, &error),
+                     STATUS_OK);
     assert_int_equal(config.head_dim, 8);
     assert_int_equal(config.eos_id, 2);
 }
