@@ -250,11 +250,13 @@ enum status client_send(struct client *client, const struct client_request *requ
 
 /* ---- problems ---- */
 
+/* What a server that is busy, stops or is away answers is worth a retry, whatever its own status was. */
 static enum status status_of_http(int http)
 {
+    if (http >= 500 || http == 429) return STATUS_UNAVAILABLE;
     for (int i = STATUS_INVALID; i < STATUS_COUNT; i++)
         if (status_info((enum status)i)->http == http) return (enum status)i;
-    return http >= 500 ? STATUS_UNAVAILABLE : STATUS_INVALID;
+    return STATUS_INVALID;
 }
 
 enum status client_problem(const struct client_reply *reply, struct error *error)

@@ -49,7 +49,7 @@ MUST_CHECK enum status client_call(struct client *client, const struct client_re
                                    struct client_reply *reply, struct error *error);
 
 /* Sets the error from a problem document (RFC 9457) with its first pointer, or from the beginning of another body.
- * Returns the status whose HTTP code the answer has. */
+ * Returns the status whose HTTP code the answer has; of 429 and of all from 500 on STATUS_UNAVAILABLE. */
 enum status client_problem(const struct client_reply *reply, struct error *error);
 
 /* Appends `text` to an address and escapes all but unreserved characters. */

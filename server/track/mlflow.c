@@ -39,16 +39,15 @@ static void mlflow_close(void *state)
 
 /* ---- requests ---- */
 
-/* Takes `body`. Answers that a proxy or an overloaded server gives are worth a retry. */
+/* Takes `body`. */
 static enum status call(struct mlflow *mlflow, const char *method, const char *path, json_t *body,
                         struct client_reply *reply, struct error *error)
 {
     const struct client_request request = {.method = method, .path = path, .body = body};
     struct error cause;
-    enum status status = client_call(mlflow->client, &request, reply, &cause);
+    const enum status status = client_call(mlflow->client, &request, reply, &cause);
     json_decref(body);
     if (status == STATUS_OK) return STATUS_OK;
-    if (reply->http >= 500 || reply->http == 429) status = STATUS_UNAVAILABLE;
     return error_set(error, status, "MLflow: %.400s", cause.detail);
 }
 

@@ -318,6 +318,12 @@ def test_verdicts_that_change_are_events_and_failures_alerts(service, course, na
     with Stream(service.port, query + "&follow=false") as stream:
         assert len(list(stream.events())) == 2
     assert verdict(service, name, "step1")["verdict"] == "fail"
+    # With the run goes what was judged.
+    measured = quantize(service, f"{name}/step1", 4)["id"]
+    assert service.request("DELETE", f"/v1/runs/{measured}").status == 204
+    with Stream(service.port, query) as stream:
+        _, _, (_, kind, told) = stream.take(3)
+    assert (kind, told["checkpoint_name"], told["from"], told["verdict"]) == ("verdict", "step1", "fail", "pending")
 
 
 def test_wait_holds_the_answer_while_it_is_pending(service, course, name):

@@ -195,6 +195,18 @@ def test_a_checkpoint_without_a_step_is_left_out_and_told(service, course, tmp_p
     assert done.returncode == 0 and "1 rows of checkpoints without a step were left out" in done.stderr
 
 
+@pytest.mark.parametrize("status", [503, 429, 500, 502])
+def test_a_server_that_is_busy_or_stops_is_asked_again(service, course, tmp_path, status):
+    relay = Relay(service.url)
+    try:
+        relay.refuse = [status]
+        done = track(service, "ndjson", tmp_path / "p", "--trajectory", "track", "--url", relay.url)
+        assert done.returncode == 0 and f"(HTTP {status}); trying again" in done.stderr
+        assert by_step(read_lines(tmp_path / "p")) == wanted(service)
+    finally:
+        relay.stop()
+
+
 # ---- TensorBoard ----
 
 
@@ -315,7 +327,8 @@ def test_no_mlflow_is_told(service, course, tmp_path):
 
 
 class Relay:
-    """A proxy in front of MLflow that drops the first `cut` answers to log-batch."""
+    """A proxy in front of MLflow, or of deltaq, that drops the first `cut` answers to log-batch, and first of all gives
+    the answers `refuse` without a body."""
 
     def __init__(self, target):
         import http.server
@@ -325,6 +338,11 @@ class Relay:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def pass_on(self):
+                if relay.refuse:
+                    self.send_response(relay.refuse.pop(0))
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or None
                 request = urllib.request.Request(target + self.path, body, {"Content-Type": "application/json"},
                                                  method=self.command)
@@ -350,6 +368,7 @@ class Relay:
                 pass
 
         self.cut = self.batches = 0
+        self.refuse = []
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()

@@ -83,6 +83,33 @@ def test_a_changed_checkpoint_changes_all_its_rows_and_no_others(service, course
     assert rows == [] and int(later) > int(after)
 
 
+def trace(service, seed):
+    run = service.run("sharpness", checkpoint="updates/step0", dataset="updates-data", sequence_length=None,
+                      estimators=["trace"], probes=2, seed=seed)
+    assert run["state"] == "succeeded"
+    return run["id"], run["result"]["trace"]
+
+
+def test_rows_whose_newest_run_is_deleted_have_changed_and_show_the_run_before(service, course):
+    (first, old), (second, new) = trace(service, 1), trace(service, 2)
+    rows, before = updates(service, 0)
+    assert {row["trace"] for row in rows} == {None, new} and old != new
+    for run, value in ((second, old), (first, None)):
+        assert service.request("DELETE", f"/v1/runs/{run}").status == 204
+        rows, after = updates(service, before)
+        table = service.get("/v1/measurements?trajectory=updates&limit=1000").json["items"]
+        kept = [row for row in table if row["checkpoint_name"] != "step1"]
+        assert sorted(rows, key=str) == sorted(kept, key=str)  # of the checkpoint, and of the one of the same content
+        assert {row.get("trace") for row in rows} - {None} == {value} - {None}
+        before = after
+    asked = service.get(f"/v1/runs/{measure(service, 1, 8)}").json
+    again = service.post("/v1/runs", {"kind": "quantize", "params": asked["params"], "force": True}).json["id"]
+    assert service.wait(again)["state"] == "succeeded"
+    _, before = updates(service, 0)
+    assert service.request("DELETE", f"/v1/runs/{asked['id']}").status == 204
+    assert updates(service, before)[0] == []  # none of the newest numbers was its
+
+
 def test_as_lines_and_as_csv_the_cursor_is_a_header(service, course):
     fields = "&fields=checkpoint,series,delta"
     rows, cursor = updates(service, 0, fields)
