@@ -127,14 +127,16 @@ static int64_t milliseconds(const char *text)
     return (int64_t)timegm(&parts) * 1000 + (*rest == '.' ? llround(strtod(rest, NULL) * 1000) : 0);
 }
 
-/* A number that is stored already and has not changed is skipped. */
+/* A number that is stored already and has not changed is skipped. One that has changed has a later time, also where the
+ * run before counts again because a newer one was deleted: of two points of a step MLflow shows the later one. */
 static enum status put_point(struct ledger *ledger, int64_t stream, const json_t *row, const char *metric, double value,
                              struct error *error)
 {
     static const char upsert[] =
         "insert into point (stream, metric, checkpoint, checkpoint_name, step, time_ms, value, state)"
         " values (?, ?, ?, ?, ?, ?, ?, 0) on conflict (stream, metric, checkpoint) do update set"
-        " step = excluded.step, time_ms = excluded.time_ms, value = excluded.value, state = 0"
+        " checkpoint_name = excluded.checkpoint_name, step = excluded.step, value = excluded.value, state = 0,"
+        " time_ms = max(excluded.time_ms, time_ms + 1)"
         " where value <> excluded.value or step <> excluded.step";
     struct ledger_query query;
     enum status status = ledger_query_begin(ledger, &query, upsert, error);

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import models
@@ -317,6 +318,33 @@ def test_an_answer_of_mlflow_that_is_lost_is_looked_up(service, course, mlflow, 
         assert found and all(len(points) == 1 for metrics in found.values() for points in metrics.values())
     finally:
         relay.stop()
+
+
+def shown_by_mlflow(url, experiment):
+    """{METRIC: VALUE}: of each the last one, as its lists and tables have it."""
+    name = urllib.parse.quote(experiment)
+    with urllib.request.urlopen(f"{url}/api/2.0/mlflow/experiments/get-by-name?experiment_name={name}") as answer:
+        number = json.load(answer)["experiment"]["experiment_id"]
+    request = urllib.request.Request(f"{url}/api/2.0/mlflow/runs/search",
+                                     json.dumps({"experiment_ids": [number]}).encode(),
+                                     {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        runs = json.load(answer)["runs"]
+    return {metric["key"]: metric["value"] for run in runs for metric in run["data"]["metrics"]}
+
+
+@needs_packages
+def test_mlflow_shows_the_run_before_where_the_newest_is_deleted(service, course, mlflow, tmp_path):
+    words = ["mlflow", mlflow, "--trajectory", "track-deleted", "--ledger", tmp_path / "ledger"]
+    service.checkpoint(models.write_llama(service.files / "deleted", seed=992), "track-deleted", "one", step=1)
+    old, new = (service.run("sharpness", checkpoint="track-deleted/one", dataset="track", sequence_length=None,
+                            estimators=["trace"], probes=2, seed=seed) for seed in (1, 2))
+    assert old["result"]["trace"] != new["result"]["trace"]
+    assert track(service, *words).returncode == 0
+    assert shown_by_mlflow(mlflow, "track-deleted")["trace"] == new["result"]["trace"]
+    assert service.request("DELETE", f"/v1/runs/{new['id']}").status == 204
+    assert track(service, *words).returncode == 0
+    assert shown_by_mlflow(mlflow, "track-deleted")["trace"] == old["result"]["trace"]
 
 
 @needs_packages

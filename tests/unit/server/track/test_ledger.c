@@ -60,16 +60,48 @@ static struct ledger_stream next_stream(struct ledger *ledger)
     return stream;
 }
 
-static void take(struct ledger *ledger, const char *id, const char *trajectory, const char *series, const char *label)
+static void take_number(struct ledger *ledger, json_t *row, const char *checkpoint, const char *time, double loss)
 {
     struct error error;
     int64_t left_out = 0;
-    json_t *rows = json_pack("[{ss ss ss ss ss ss si ss sf}]", "trajectory_id", id, "trajectory", trajectory, "series",
-                             series, "label", label, "checkpoint", "c", "checkpoint_name", "one", "step", 1,
-                             "measured_at", "2026-11-22T15:04:26Z", "loss", 2.5);
+    json_t *rows = json_pack("[o]", row);
     assert_non_null(rows);
+    assert_int_equal(json_object_update_new(row, json_pack("{ss ss si ss sf}", "checkpoint", "c", "checkpoint_name",
+                                                           checkpoint, "step", 1, "measured_at", time, "loss", loss)),
+                     0);
     assert_int_equal(ledger_take(ledger, rows, "1", &left_out, &error), STATUS_OK);
     json_decref(rows);
+}
+
+static void take(struct ledger *ledger, const char *id, const char *trajectory, const char *series, const char *label)
+{
+    take_number(
+        ledger,
+        json_pack("{ss ss ss ss}", "trajectory_id", id, "trajectory", trajectory, "series", series, "label", label),
+        "one", "2026-11-22T15:04:26Z", 2.5);
+}
+
+/* The newest run was deleted: the number is that of an earlier one. */
+static void test_a_number_that_changes_has_a_later_time_and_the_name_of_then(void **state)
+{
+    struct ledger *ledger;
+    struct error error;
+    struct ledger_batch batch;
+    const char *const series = "{ss ss ss ss}";
+    (void)state;
+    assert_int_equal(ledger_open(path, "test", false, &ledger, &error), STATUS_OK);
+    take_number(ledger, json_pack(series, "trajectory_id", "t", "trajectory", "t", "series", "s", "label", "l"), "one",
+                "2026-11-22T15:04:26.5Z", 2.5);
+    const struct ledger_stream stream = next_stream(ledger);
+    take_number(ledger, json_pack(series, "trajectory_id", "t", "trajectory", "t", "series", "s", "label", "l"), "two",
+                "2026-11-22T15:04:20Z", 3.5);
+    assert_int_equal(ledger_points(ledger, &stream, LEDGER_PENDING, 0, &batch, &error), STATUS_OK);
+    ledger_close(ledger);
+    assert_int_equal(batch.count, 1);
+    assert_int_equal(batch.points[0].time_ms, 1795359866501); /* a millisecond after the one before */
+    assert_float_equal(batch.points[0].value, 3.5, 0);
+    assert_string_equal(batch.points[0].checkpoint_name, "two");
+    ledger_batch_reset(&batch);
 }
 
 static void test_long_labels_keep_their_beginning_and_stay_apart(void **state)
@@ -113,6 +145,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_long_labels_keep_their_beginning_and_stay_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_trajectory_keeps_its_first_name_and_shares_it_with_no_other, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_number_that_changes_has_a_later_time_and_the_name_of_then, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
