@@ -22,24 +22,53 @@ static const char schema[] =
 
 /* ---- opened ---- */
 
-static enum status prepare_about(struct ledger *ledger, const char *about, struct error *error)
+/* ?1: place, ?2: which trajectories, ?3: their ids. */
+static enum status about_begin(struct ledger *ledger, struct ledger_query *query, const char *text,
+                               const struct ledger_owner *owner, struct error *error)
 {
-    char found[256] = "";
-    bool row = false, same = false;
+    char *ids = json_dumps(owner->trajectories, JSON_COMPACT);
+    enum status status = ledger_query_begin(ledger, query, text, error);
+    if (ids == NULL && status == STATUS_OK) status = error_no_memory(error, "a ledger");
+    if (status == STATUS_OK) status = ledger_query_bind_text(query, 1, owner->place, error);
+    if (status == STATUS_OK) status = ledger_query_bind_text(query, 2, owner->of, error);
+    if (status == STATUS_OK) status = ledger_query_bind_text(query, 3, ids, error);
+    free(ids);
+    return status;
+}
+
+static enum status about_write(struct ledger *ledger, const char *text, const struct ledger_owner *owner,
+                               struct error *error)
+{
     struct ledger_query query;
-    enum status status = ledger_query_begin(ledger, &query, "select what, what = ? from about", error);
-    if (status == STATUS_OK) status = ledger_query_bind_text(&query, 1, about, error);
-    if (status == STATUS_OK) status = ledger_query_row(&query, &row, error);
-    if (row) ledger_query_text(&query, 0, found, sizeof found);
-    if (row) same = ledger_query_integer(&query, 1) != 0;
-    ledger_query_end(&query);
-    if (status != STATUS_OK || same) return status;
-    if (row) return error_set(error, STATUS_CONFLICT, "the ledger is that of %.200s; give another one", found);
-    status = ledger_query_begin(ledger, &query, "insert into about values (?, '0')", error);
-    if (status == STATUS_OK) status = ledger_query_bind_text(&query, 1, about, error);
+    enum status status = about_begin(ledger, &query, text, owner, error);
     if (status == STATUS_OK) status = ledger_query_run(&query, error);
     ledger_query_end(&query);
     return status;
+}
+
+/* The ledger is also that of trajectories under other names, where just those have streams; it is of these from then
+ * on: a wider choice would lack what changed while it was narrower. */
+static enum status prepare_about(struct ledger *ledger, const struct ledger_owner *owner, struct error *error)
+{
+    static const char ask[] =
+        "select what, what = ?1 || ' of ' || ?2, substr(what, 1, length(?1) + 4) = ?1 || ' of ' and"
+        " (select group_concat(value) from (select distinct value from json_each(?3) order by value))"
+        " = (select group_concat(id) from (select distinct trajectory_id as id from stream order by id)) from about";
+    char found[256] = "";
+    bool row = false, same = false, alike = false;
+    struct ledger_query query;
+    enum status status = about_begin(ledger, &query, ask, owner, error);
+    if (status == STATUS_OK) status = ledger_query_row(&query, &row, error);
+    if (row) {
+        ledger_query_text(&query, 0, found, sizeof found);
+        same = ledger_query_integer(&query, 1) != 0;
+        alike = ledger_query_integer(&query, 2) != 0;
+    }
+    ledger_query_end(&query);
+    if (status != STATUS_OK || same) return status;
+    if (alike) return about_write(ledger, "update about set what = ?1 || ' of ' || ?2 where ?3 <> ''", owner, error);
+    if (row) return error_set(error, STATUS_CONFLICT, "the ledger is that of %.200s; give another one", found);
+    return about_write(ledger, "insert into about select ?1 || ' of ' || ?2, '0' where ?3 <> ''", owner, error);
 }
 
 static enum status read_version(struct ledger *ledger, int64_t *version, struct error *error)
@@ -53,19 +82,19 @@ static enum status read_version(struct ledger *ledger, int64_t *version, struct 
     return status;
 }
 
-enum status ledger_open(const char *path, const char *about, bool shared, struct ledger **out, struct error *error)
+enum status ledger_open(const char *path, const struct ledger_owner *owner, struct ledger **out, struct error *error)
 {
     int64_t version;
     struct ledger *ledger;
     enum status status = ledger_database_open(path, &ledger, error);
     *out = NULL;
-    if (ledger != NULL) ledger->shared = shared;
+    if (ledger != NULL) ledger->shared = owner->shared;
     if (status == STATUS_OK) status = read_version(ledger, &version, error);
     if (status == STATUS_OK) status = ledger_begin(ledger, error);
     if (status == STATUS_OK && version == 0) status = ledger_execute(ledger, schema, error);
     if (status == STATUS_OK && version > 1)
         status = error_set(error, STATUS_CORRUPT, "the ledger was written by a newer deltaq");
-    if (status == STATUS_OK) status = prepare_about(ledger, about, error);
+    if (status == STATUS_OK) status = prepare_about(ledger, owner, error);
     if (status == STATUS_OK) status = ledger_commit(ledger, error);
     if (status == STATUS_OK)
         *out = ledger;

@@ -38,10 +38,17 @@ struct ledger_batch {
     int64_t count, capacity;
 };
 
-/* Opens or makes the ledger of `about` ("mlflow http://…"). `shared`: all streams are stored in one place, and have its
- * length. STATUS_CONFLICT: the ledger belongs to another destination, or another process uses it; STATUS_CORRUPT: it is
- * no ledger. The caller owns *out. */
-MUST_CHECK enum status ledger_open(const char *path, const char *about, bool shared, struct ledger **out,
+/* Whose a ledger is. */
+struct ledger_owner {
+    const char *place;          /* "mlflow http://…" */
+    const char *of;             /* which trajectories, by the names that were given */
+    const json_t *trajectories; /* their ids, by which the ledger knows them under other names; of all: empty */
+    bool shared;                /* all streams are stored in one place, and have its length */
+};
+
+/* Opens or makes a ledger. STATUS_CONFLICT: it belongs to another destination or to other trajectories, or another
+ * process uses it; STATUS_CORRUPT: it is no ledger. The caller owns *out. */
+MUST_CHECK enum status ledger_open(const char *path, const struct ledger_owner *owner, struct ledger **out,
                                    struct error *error);
 void ledger_close(struct ledger *ledger);
 

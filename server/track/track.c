@@ -7,20 +7,72 @@ enum { PAGE = 500 /* changes in one request */, LONGEST_BACKOFF = 60 };
 
 struct track {
     const struct track_options *options;
-    struct ledger *ledger;
-    void *state; /* the exporter's */
+    struct ledger *ledger; /* NULL until it is opened */
+    json_t *trajectories;  /* ids of the chosen ones, which stay what they are when one gets another name */
+    void *state;           /* the exporter's */
     bool reconciled;
 };
 
 /* ---- in: changes at the server ---- */
 
+static enum status find_trajectory(struct track *track, const char *name, struct error *error)
+{
+    struct buffer path = {0};
+    struct client_reply reply = {0};
+    buffer_puts(&path, "/v1/trajectories/");
+    client_escape(&path, name);
+    enum status status = buffer_status(&path, "an address", error);
+    if (status == STATUS_OK)
+        status = client_call(track->options->client, &(struct client_request){.method = "GET", .path = path.bytes},
+                             &reply, error);
+    json_t *id = json_object_get(reply.document, "id");
+    if (status == STATUS_OK && !json_is_string(id))
+        status = error_set(error, STATUS_NOT_FOUND, "the server has no trajectory \"%.200s\"", name);
+    if (status == STATUS_OK && json_array_append(track->trajectories, id) != 0)
+        status = error_no_memory(error, "a tracker");
+    client_reply_reset(&reply);
+    buffer_reset(&path);
+    return status;
+}
+
+/* The ledger is opened last: it must know which trajectories are chosen. */
+static enum status begin(struct track *track, struct error *error)
+{
+    const struct track_options *options = track->options;
+    struct buffer place = {0}, of = {0};
+    enum status status = STATUS_OK;
+    json_array_clear(track->trajectories);
+    for (const char *const *name = options->trajectories; status == STATUS_OK && *name != NULL; name++)
+        status = find_trajectory(track, *name, error);
+    if (status != STATUS_OK) return status;
+    buffer_printf(&place, "%s %s", options->exporter->name, options->destination);
+    buffer_puts(&of, options->trajectories[0] == NULL ? "all trajectories" : options->trajectories[0]);
+    for (int i = 1; options->trajectories[0] != NULL && options->trajectories[i] != NULL; i++)
+        buffer_printf(&of, " %s", options->trajectories[i]);
+    status = buffer_status(&place, "a ledger's name", error);
+    if (status == STATUS_OK) status = buffer_status(&of, "a ledger's name", error);
+    if (status == STATUS_OK)
+        status = ledger_open(options->ledger,
+                             &(struct ledger_owner){.place = place.bytes,
+                                                    .of = of.bytes,
+                                                    .trajectories = track->trajectories,
+                                                    .shared = options->exporter->shared},
+                             &track->ledger, error);
+    buffer_reset(&place);
+    buffer_reset(&of);
+    return status;
+}
+
 static void first_page(const struct track *track, const char *cursor, struct buffer *path)
 {
+    size_t i;
+    const json_t *id;
     buffer_printf(path, "/v1/measurements?limit=%d&updated_since=", PAGE);
     client_escape(path, cursor);
-    for (const char *const *name = track->options->trajectories; *name != NULL; name++) {
+    json_array_foreach(track->trajectories, i, id)
+    {
         buffer_puts(path, "&trajectory=");
-        client_escape(path, *name);
+        client_escape(path, json_string_value(id));
     }
 }
 
@@ -144,20 +196,13 @@ static enum status send_pending(struct track *track, struct track_counts *counts
 
 enum status track_open(const struct track_options *options, struct track **out, struct error *error)
 {
-    struct buffer about = {0};
     struct track *track = calloc(1, sizeof *track);
     *out = track;
-    if (track == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a tracker");
+    if (track == NULL) return error_no_memory(error, "a tracker");
     track->options = options;
-    buffer_printf(&about, "%s %s of", options->exporter->name, options->destination);
-    for (const char *const *name = options->trajectories; *name != NULL; name++) buffer_printf(&about, " %s", *name);
-    if (options->trajectories[0] == NULL) buffer_puts(&about, " all trajectories");
-    enum status status = buffer_status(&about, "a ledger's name", error);
-    if (status == STATUS_OK)
-        status = ledger_open(options->ledger, about.bytes, options->exporter->shared, &track->ledger, error);
-    if (status == STATUS_OK) status = options->exporter->open(options->destination, &track->state, error);
-    buffer_reset(&about);
-    return status;
+    track->trajectories = json_array();
+    if (track->trajectories == NULL) return error_no_memory(error, "a tracker");
+    return options->exporter->open(options->destination, &track->state, error);
 }
 
 void track_close(struct track *track)
@@ -165,12 +210,14 @@ void track_close(struct track *track)
     if (track == NULL) return;
     track->options->exporter->close(track->state);
     ledger_close(track->ledger);
+    json_decref(track->trajectories);
     free(track);
 }
 
 enum status track_round(struct track *track, struct track_counts *counts, struct error *error)
 {
-    enum status status = track->reconciled ? STATUS_OK : reconcile_all(track, error);
+    enum status status = track->ledger != NULL ? STATUS_OK : begin(track, error);
+    if (status == STATUS_OK && !track->reconciled) status = reconcile_all(track, error);
     if (status == STATUS_OK) status = take_changes(track, counts, error);
     if (status == STATUS_OK) status = send_pending(track, counts, error);
     return status;

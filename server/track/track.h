@@ -15,8 +15,8 @@ struct track_options {
 
 struct track;
 
-/* Opens ledger and tracker, and reconciles the points that a killed process left in doubt. The caller owns *out, which
- * may be set after a failure too (track_close); `options` is lent until then. */
+/* Opens the tracker. The caller owns *out, which may be set after a failure too (track_close); `options` is lent until
+ * then. */
 MUST_CHECK enum status track_open(const struct track_options *options, struct track **out, struct error *error);
 void track_close(struct track *track);
 
@@ -25,8 +25,9 @@ struct track_counts {
     int64_t left_out; /* number of rows without a step */
 };
 
-/* Sends everything that the server has and the tracker lacks. STATUS_UNAVAILABLE: the server or the tracker does not
- * answer; the next call continues. */
+/* Sends everything that the server has and the tracker lacks. The first call asks the server for the trajectories,
+ * opens the ledger, and reconciles the points that a killed process left in doubt. STATUS_UNAVAILABLE: the server or
+ * the tracker does not answer; the next call continues. */
 MUST_CHECK enum status track_round(struct track *track, struct track_counts *counts, struct error *error);
 
 /* Seconds until the next round: `every`, or after `away` failed rounds a backoff between a second and a minute. */

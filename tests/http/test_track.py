@@ -188,6 +188,37 @@ def test_two_at_once_are_refused(service, course, tmp_path):
             process.kill()
 
 
+def test_a_trajectory_that_gets_another_name_is_followed_under_both(service, course, tmp_path):
+    """It keeps its first name in the tracker; the ledger is its own whatever it is called."""
+    def evaluate(step, name):
+        service.checkpoint(models.write_llama(service.files / "named" / str(step), seed=970 + step), name, str(step),
+                           step=step)
+        assert service.run("evaluate", checkpoint=f"{name}/{step}", dataset="track",
+                           sequence_length=None)["state"] == "succeeded"
+
+    def sent():
+        lines = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+        return sorted((line["trajectory"], line["step"]) for line in lines)
+
+    path = tmp_path / "points.ndjson"
+    evaluate(0, "track-first")
+    environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"}
+    with subprocess.Popen([BINARY, "track", "ndjson", path, "--trajectory", "track-first", "--follow", "--every", "1"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert "points sent" in process.stderr.readline()
+            assert service.request("PATCH", "/v1/trajectories/track-first", {"name": "track-second"}).status == 200
+            evaluate(1, "track-second")
+            assert "points sent" in process.stderr.readline()
+        finally:
+            process.kill()
+    evaluate(2, "track-second")
+    assert track(service, "ndjson", path, "--trajectory", "track-first").returncode == 1
+    assert track(service, "ndjson", path, "--trajectory", "track-second").returncode == 0
+    assert sent() == [("track-first", step) for step in range(3)]
+    assert track(service, "ndjson", path, "--trajectory", "track").returncode == 1
+
+
 def test_a_checkpoint_without_a_step_is_left_out_and_told(service, course, tmp_path):
     service.checkpoint(models.write_llama(service.files / "stepless", seed=990), "track-stepless", "one")
     run = service.run("evaluate", checkpoint="track-stepless/one", dataset="track", sequence_length=None)

@@ -28,21 +28,56 @@ static int tear_down(void **state)
     return access(place, F_OK) == 0;
 }
 
+/* `id`: of its trajectory; or NULL. */
+static enum status open_of(const char *where, const char *of, const char *id, struct ledger **out)
+{
+    struct error error;
+    json_t *trajectories = id != NULL ? json_pack("[s]", id) : json_array();
+    const struct ledger_owner found = {.place = where, .of = of, .trajectories = trajectories};
+    const enum status status = ledger_open(path, &found, out, &error);
+    json_decref(trajectories);
+    return status;
+}
+
 static void test_a_ledger_is_that_of_its_destination_however_long_its_name(void **state)
 {
     struct ledger *ledger;
-    struct error error;
     char about[3000];
     (void)state;
     memset(about, 'a', sizeof about);
     about[sizeof about - 1] = '\0';
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(ledger_open(path, about, false, &ledger, &error), STATUS_OK);
+        assert_int_equal(open_of("file", about, NULL, &ledger), STATUS_OK);
         ledger_close(ledger);
     }
     about[sizeof about - 2] = 'b';
-    assert_int_equal(ledger_open(path, about, false, &ledger, &error), STATUS_CONFLICT);
+    assert_int_equal(open_of("file", about, NULL, &ledger), STATUS_CONFLICT);
     assert_null(ledger);
+}
+
+static void take(struct ledger *ledger, const char *id, const char *trajectory, const char *series, const char *label);
+
+static void test_a_ledger_knows_its_trajectory_under_another_name(void **state)
+{
+    static const struct {
+        const char *place, *of, *id;
+        enum status status;
+    } calls[] = {
+        {"file", "run", "a", STATUS_OK},
+        {"file", "renamed", "a", STATUS_OK},
+        {"file", "run", "b", STATUS_CONFLICT},
+        {"other", "renamed", "a", STATUS_CONFLICT},
+        {"file", "renamed", "a", STATUS_OK},
+        {"file", "all trajectories", NULL, STATUS_CONFLICT},
+        {"file", "run renamed", "b", STATUS_CONFLICT},
+    };
+    struct ledger *ledger;
+    (void)state;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        assert_int_equal(open_of(calls[i].place, calls[i].of, calls[i].id, &ledger), calls[i].status);
+        if (i == 0) take(ledger, "a", "run", "s", "fp");
+        ledger_close(ledger);
+    }
 }
 
 /* The stream that has something to send, all of which is sent then. */
@@ -89,7 +124,7 @@ static void test_a_number_that_changes_has_a_later_time_and_the_name_of_then(voi
     struct ledger_batch batch;
     const char *const series = "{ss ss ss ss}";
     (void)state;
-    assert_int_equal(ledger_open(path, "test", false, &ledger, &error), STATUS_OK);
+    assert_int_equal(open_of("test", "all", NULL, &ledger), STATUS_OK);
     take_number(ledger, json_pack(series, "trajectory_id", "t", "trajectory", "t", "series", "s", "label", "l"), "one",
                 "2026-11-22T15:04:26.5Z", 2.5);
     const struct ledger_stream stream = next_stream(ledger);
@@ -107,11 +142,10 @@ static void test_a_number_that_changes_has_a_later_time_and_the_name_of_then(voi
 static void test_long_labels_keep_their_beginning_and_stay_apart(void **state)
 {
     struct ledger *ledger;
-    struct error error;
     char label[601] = "";
     (void)state;
     for (size_t i = 0; i < 300; i++) (void)strncat(label, "Δ", sizeof label - strlen(label) - 1);
-    assert_int_equal(ledger_open(path, "test", false, &ledger, &error), STATUS_OK);
+    assert_int_equal(open_of("test", "all", NULL, &ledger), STATUS_OK);
     take(ledger, "t", "run", "0123456789ab", label);
     take(ledger, "t", "run", "ba9876543210", label);
     const struct ledger_stream one = next_stream(ledger), other = next_stream(ledger);
@@ -124,9 +158,8 @@ static void test_long_labels_keep_their_beginning_and_stay_apart(void **state)
 static void test_a_trajectory_keeps_its_first_name_and_shares_it_with_no_other(void **state)
 {
     struct ledger *ledger;
-    struct error error;
     (void)state;
-    assert_int_equal(ledger_open(path, "test", false, &ledger, &error), STATUS_OK);
+    assert_int_equal(open_of("test", "all", NULL, &ledger), STATUS_OK);
     take(ledger, "aaaaaaaa-1", "run", "s", "fp");
     assert_string_equal(next_stream(ledger).trajectory, "run");
     take(ledger, "aaaaaaaa-1", "renamed", "q", "gptq");
@@ -143,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_ledger_is_that_of_its_destination_however_long_its_name, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_ledger_knows_its_trajectory_under_another_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_long_labels_keep_their_beginning_and_stay_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_trajectory_keeps_its_first_name_and_shares_it_with_no_other, set_up,
                                         tear_down),
