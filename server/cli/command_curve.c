@@ -51,12 +51,25 @@ static void print_number(const json_t *value)
         (void)printf(" %12s", "-");
 }
 
+/* Counts of tokens have up to 13 digits, all of which tell checkpoints apart. */
+static void print_place(const json_t *x)
+{
+    if (json_is_integer(x))
+        (void)printf("%16lld", (long long)json_integer_value(x));
+    else
+        (void)printf("%16.10g", json_number_value(x));
+}
+
 /* Prints the series one after another, a line for each point. */
 static void print_table(const json_t *curves)
 {
     static const char *const columns[] = {"y", "low", "high"};
     size_t index, at;
     const json_t *series, *point;
+    if (json_array_size(json_object_get(curves, "series")) == 0)
+        (void)fprintf(stderr, "deltaq curve: nothing that was asked for has both %s and %s\n",
+                      json_string_value(json_object_get(curves, "x")),
+                      json_string_value(json_object_get(curves, "metric")));
     json_array_foreach(json_object_get(curves, "series"), index, series)
     {
         const char *label = json_string_value(json_object_get(series, "label")); /* "": nothing to tell apart */
@@ -69,7 +82,7 @@ static void print_table(const json_t *curves)
         {
             const char *name = json_string_value(json_object_get(point, "checkpoint_name"));
             if (name == NULL) name = json_string_value(json_object_get(point, "checkpoint"));
-            (void)printf("%16.10g", json_number_value(json_object_get(point, "x")));
+            print_place(json_object_get(point, "x"));
             for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
                 print_number(json_object_get(point, columns[i]));
             (void)printf("  %s\n", name != NULL ? name : "");

@@ -232,6 +232,15 @@ def test_a_curve_as_a_table_csv_and_json(service, laid):
     assert wrong.returncode == REFUSED and "bits" in wrong.stderr
 
 
+def test_a_curve_has_every_digit_of_its_tokens_and_says_that_it_has_no_point(service, laid):
+    assert quantize(service, laid, "--wait").returncode == DONE
+    empty = verb(service, "curve", "verbs", "--x", "tokens")
+    assert (empty.returncode, empty.stdout) == (DONE, "") and "has both tokens and delta" in empty.stderr
+    service.request("PATCH", "/v1/checkpoints/verbs%2Fstep10", {"tokens": 2998927360123})
+    told = verb(service, "curve", "verbs", "--x", "tokens")
+    assert told.stdout.splitlines()[2].split()[0] == "2998927360123" and told.stderr == ""
+
+
 def test_options_of_a_curve_are_the_routes_query():
     routes = subprocess.run([BINARY, "routes"], capture_output=True, text=True, check=True).stdout.splitlines()
     query = next(line.split()[2:] for line in routes if line.startswith("GET /v1/curves "))
