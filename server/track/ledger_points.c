@@ -91,8 +91,10 @@ enum status ledger_all(struct ledger *ledger, const struct ledger_stream *stream
 enum status ledger_late(struct ledger *ledger, const struct ledger_stream *stream, bool *late, struct error *error)
 {
     static const char text[] =
-        "select 1 from point as p where p.stream = ?1 and p.state = 0 and (p.written = 1 or exists (select 1 from point"
-        " as s where s.stream = ?1 and s.metric = p.metric and s.state = 2 and s.step >= p.step)) limit 1";
+        "with sent as materialized (select metric, max(step) as last from point where stream = ?1 and state = 2"
+        " group by metric)"
+        " select 1 from point as p left join sent on sent.metric = p.metric where p.stream = ?1 and p.state = 0"
+        " and (p.written = 1 or sent.last >= p.step) limit 1";
     struct ledger_query query;
     enum status status = ledger_query_begin(ledger, &query, text, error);
     *late = false;
