@@ -105,7 +105,9 @@ export function trainSection(run, signal) {
     try {
       const { series } = await get(query("/v1/curves", fields), signal);
       if (reading !== readings) return; /* a later one was asked meanwhile */
-      validation = series.flatMap((one) => one.points).sort((a, b) => a.x - b.x);
+      /* Those of another run in the trajectory, a trunk or a branch, may be on other sequences. */
+      const own = (one) => one.points.filter((point) => point.run === run.id);
+      validation = series.flatMap(own).sort((a, b) => a.x - b.x);
       if (validation.length) soon();
     } catch { /* the trajectory is made with its first checkpoint */ }
   };

@@ -22,6 +22,8 @@
 struct registrar {
     const struct run_context *context;
     char trajectory[STORE_NAME], dataset[STORE_NAME], validation[STORE_NAME];
+    char protocol[PROTOCOL_TEXT]; /* of the validation losses; "": there are none */
+    const char *precision;
     const char *from;       /* id of the checkpoint that the run continues; NULL: none */
     json_t *ids, *averages; /* owned: of the run's own and of its averages */
     struct measurements *measurements;
@@ -196,6 +198,17 @@ static const struct result_field train_fields[] = {
 };
 static const struct result_shape train_shape = {.name = "TrainResult", .fields = train_fields};
 
+/* Losses on other sequences, or of other arithmetic, lie on other curves: a branch may have both other than its trunk.
+ * Those of `evaluate` runs on the same data do too, whose sums are rounded in another order. */
+static enum status note_validation(void *owner, const struct sequences *sequences, struct error *error)
+{
+    struct registrar *registrar = owner;
+    char evaluation[PROTOCOL_TEXT];
+    const enum status status = protocol_id(sequences, registrar->precision, evaluation, error);
+    if (status != STATUS_OK) return status;
+    return protocol_detailed(evaluation, "in training", registrar->protocol, error);
+}
+
 /* Registers a checkpoint as soon as it is written. After a resumption the same checkpoints come again and are found. */
 static enum status note_written(void *owner, const struct train_written *written, struct error *error)
 {
@@ -228,7 +241,7 @@ static enum status note_written(void *owner, const struct train_written *written
         status = measure_result(&train_loss_shape, &written->reached, &series, registrar->measurements, error);
     }
     if (status == STATUS_OK) {
-        const struct measurement series = measure_series(&id, registrar->validation, "", NULL);
+        const struct measurement series = measure_series(&id, registrar->validation, registrar->protocol, NULL);
         status = measure_result(&validation_loss_shape, &written->reached, &series, registrar->measurements, error);
     }
     json_decref(origin);
@@ -392,6 +405,7 @@ static enum status train_execute(const struct run_context *context, const void *
     if (status != STATUS_OK) goto done;
     (void)snprintf(registrar.dataset, sizeof registrar.dataset, "%s", places->dataset.row.name);
     (void)snprintf(registrar.validation, sizeof registrar.validation, "%s", places->validation.row.name);
+    registrar.precision = inputs_precisions[params->precision];
     registrar.from = params->from != NULL ? places->from_row.id.text : NULL;
     const struct train_request request = {
         .params = params,
@@ -406,6 +420,7 @@ static enum status train_execute(const struct run_context *context, const void *
         .save_seconds = context->save_seconds,
         .backend = places->backend,
         .monitor = context->monitor,
+        .validated_on = note_validation,
         .written = note_written,
         .owner = &registrar,
     };

@@ -82,8 +82,10 @@ def test_training_is_drawn_as_its_log_grows(world, visit):
 
 
 def test_the_last_validation_losses_are_drawn_when_training_ends(world, visit):
-    """They come with the last checkpoint, sooner after the reading before than the page would look again."""
+    """They come with the last checkpoint, sooner after the reading before than the page would look again. The run has
+    the trajectory in common with its trunk, whose losses may be on other sequences."""
     running, _, _ = stand_in.busy(world)
+    world.points.append(("validation_loss", world.checkpoints[1], None, None, "", 5.25, None, None, "trunk"))
     page = visit(f"#/runs/{running['id']}")
     world.advance(running, line="step 20 of 300: loss 5.5000, learning rate 0.001, gradient norm 0.8, 900 tokens/s")
     page.wait(ready("train-plot"))

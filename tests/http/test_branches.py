@@ -15,7 +15,7 @@ SCHEDULE = {"name": "wsd", "peak": 0.01, "warmup": 4 * STEP, "decay": 15 * STEP}
 
 
 def train(service, name, tokens, **more):
-    document = service.run("train", trajectory=name, tokens=tokens, **COMMON, **more)
+    document = service.run("train", **{"trajectory": name, "tokens": tokens, **COMMON, **more})
     assert document["state"] == "succeeded", document["error"]
     items = service.get(f"/v1/checkpoints?trajectory={name}").json["items"]
     return document, {c["step"]: c for c in items}
@@ -190,6 +190,29 @@ def test_a_branch_may_write_into_a_trajectory_under_names_that_are_free(service,
     assert post(service, **start, tokens=35 * STEP, checkpoint_every=0).status == 200
     ends = {**start, "from": "trunk/step0000030", "schedule": {"name": "constant", "peak": 1e-4}}
     assert post(service, **ends, tokens=50 * STEP).status == 200
+
+
+def test_validation_losses_of_other_sequences_or_arithmetic_lie_on_other_curves(service, trunk):
+    """Of branches in one trajectory as of several trajectories, so that correlations do not pool them either."""
+    checked = {"validation": "branches", "ema": {"decay": 0.5}}
+    fresh = {"model": MODEL, "tokenizer": {"name": "bytes"}, "schedule": {"name": "constant", "peak": 0.01}, **checked}
+    train(service, "checked", 10 * STEP, **{**fresh, "checkpoint_every": 5 * STEP})
+    start = {"from": "checked/step0000010", "checkpoint_every": 0}
+    for steps, more in ((12, {}), (14, {"validation_sequences": 3}), (16, {"precision": "bf16"})):
+        train(service, "checked", steps * STEP, **{**start, **checked, **more})
+    train(service, "checked-longer", 10 * STEP, **{**fresh, "batch_sequences": 1, "sequence_length": 32})
+
+    def series(*names):
+        asked = "".join(f"&trajectory={name}" for name in names)
+        found = service.get(f"/v1/curves?metric=validation_loss{asked}").json["series"]
+        return {tuple(point["x"] for point in one["points"]): one["protocol_id"] for one in found}
+
+    own = series("checked")
+    assert set(own) == {(5, 10, 12), (14,), (16,)} and None not in own.values() and len(set(own.values())) == 3
+    assert series("checked-ema") == own
+    assert set(series("checked-longer").values()).isdisjoint(own.values())
+    found = service.get("/v1/correlations?x=step&y=validation_loss&trajectory=checked&trajectory=checked-longer").json
+    assert sorted(one["n"] for one in found["series"]) == [1, 1, 1, 3]
 
 
 def test_averages_are_in_the_way_of_averages(service, trunk):

@@ -122,7 +122,8 @@ static enum status validation_load(struct training *t, const struct model_config
     if ((status = text_check(t, t->request->validation, "/params/validation", error)) != STATUS_OK) return status;
     status = dataset_load(t->request->validation, &use, t->tokenizer, t->request->monitor, &sequences, error);
     if (status != STATUS_OK) return train_plan_blame(status, "/params/validation", error);
-    status = chunks_init(&sequences, trainer_chunk_tokens(&t->trainer), &t->validation, error);
+    if (t->request->validated_on != NULL) status = t->request->validated_on(t->request->owner, &sequences, error);
+    if (status == STATUS_OK) status = chunks_init(&sequences, trainer_chunk_tokens(&t->trainer), &t->validation, error);
     dataset_sequences_free(&sequences);
     return status;
 }

@@ -98,6 +98,9 @@ struct train_request {
     double save_seconds;  /* the state to resume from is saved this often, besides at checkpoints; 0: 60 */
     struct backend *backend;
     const struct monitor *monitor;
+    /* Called once, before any step and any `written`, with the sequences that validation losses are means over, lent
+     * for the call; not without validation. Not OK ends the run with that status. May be NULL. */
+    enum status (*validated_on)(void *owner, const struct sequences *sequences, struct error *error);
     /* Called for each checkpoint once it is durable, in order of steps; after a resumption those written before come
      * first, again. Not OK stops the run with that status. May be NULL. */
     enum status (*written)(void *owner, const struct train_written *written, struct error *error);
