@@ -208,6 +208,7 @@ static enum status tasks_execute(const struct run_context *context, const void *
                                   .request = &o.request,
                                   .tasks = params->tasks.objects,
                                   .shots = (int)params->shots,
+                                  .precision = params->precision,
                                   .checkpoint = o.inputs.row.id};
     if (o.request.method != NULL) {
         (void)snprintf(report.method, sizeof report.method, "%s", quantizer_by_id(o.method.quantizer)->name);

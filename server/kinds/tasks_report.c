@@ -145,7 +145,8 @@ static struct measurement series_of(const struct tasks_report *report, const cha
     return series;
 }
 
-/* What was asked and how; the file of items is identified by its hash. */
+/* What was asked and how, and in which arithmetic, which ids of f32 do not say; the file of items is identified by its
+ * hash. */
 static enum status protocol_of(const struct tasks_report *report, int64_t s, char out[24], struct error *error)
 {
     const struct task_param *param = &report->tasks[s];
@@ -153,8 +154,11 @@ static enum status protocol_of(const struct tasks_report *report, int64_t s, cha
     json_t *all = json_pack("[s s s? i I b]", task_names[param->name], param->sha256,
                             report->shots > 0 ? param->fewshot_sha256 : NULL, report->shots,
                             (json_int_t)report->result->scores[s].items, report->request->special_tokens);
+    const bool complete =
+        all != NULL && (report->precision == PRECISION_F32 ||
+                        json_array_append_new(all, json_string(inputs_precisions[report->precision])) == 0);
     const enum status status =
-        all == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a result") : hash_json(all, sha256, error);
+        complete ? hash_json(all, sha256, error) : error_set(error, STATUS_NO_MEMORY, "no memory for a result");
     if (status == STATUS_OK) (void)snprintf(out, 24, "%.16s", sha256);
     json_decref(all);
     return status;

@@ -12,6 +12,7 @@ struct tasks_report {
     const struct tasks_request *request;
     const struct task_param *tasks; /* [request->set_count] */
     int shots;
+    int precision; /* of inputs_precisions */
     struct store_id checkpoint;
     char method[64], label[128]; /* of the quantized model; "" without */
     char protocol[24];           /* the protocol of all tasks together */

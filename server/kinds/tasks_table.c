@@ -160,7 +160,7 @@ static const struct result_field table_fields[] = {
     {.name = "protocol_id",
      .type = RESULT_TEXT,
      .offset = TABLE(protocol),
-     .help = "Hash of the files, their examples and how they are asked: curves never mix two of them"},
+     .help = "Hash of the files, their examples, how they are asked and the arithmetic: curves never mix two"},
     {.name = "items", .type = RESULT_INTEGER, .offset = TABLE(item_count), .help = "Of all tasks"},
     {.name = "tokens_computed",
      .type = RESULT_INTEGER,
