@@ -38,8 +38,9 @@ struct trainer {
     int64_t micro;  /* sequences that go through the model at once */
     enum gradient_mode mode;
     bool rounds; /* there is memory for a rounded copy of the weights, where the backend can use one */
-    /* Loss and gradient norm of the last update, before it. An optimizer with two gradients has the loss of the first,
-     * at its parameters, and the norm of the second. */
+    /* Loss and gradient norm of the last update, before it, where its gradient was taken: not at the parameters if the
+     * optimizer departs from them. One with two gradients has the loss of the first, at its parameters, and the norm of
+     * the second. */
     double loss, gradient_norm;
     bool shows_average;
 };

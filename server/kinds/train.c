@@ -103,7 +103,8 @@ static const struct result_metric train_loss_metric = {
     .label = "Training loss",
     .axis = "training loss",
     .unit = "nats",
-    .help = "Of the batch of the update that made the checkpoint",
+    .help =
+        "Of the batch of the update that made the checkpoint, before it; of schedule_free where its gradient is taken",
     .better = RESULT_LOWER,
     .format = RESULT_FIXED,
 };
@@ -112,7 +113,7 @@ static const struct result_metric validation_loss_metric = {
     .label = "Validation loss",
     .axis = "validation loss",
     .unit = "nats",
-    .help = "Mean next-token cross-entropy on the validation data, as training found it",
+    .help = "Mean next-token cross-entropy on the validation data, of the weights before they are stored in dtype",
     .better = RESULT_LOWER,
     .format = RESULT_FIXED,
 };
@@ -161,7 +162,7 @@ static const struct result_field train_fields[] = {
      .format = RESULT_FIXED,
      .offset = REPORT(found.final_loss),
      .unit = "nats",
-     .help = "Of the last update's batch"},
+     .help = "Of the last update's batch, as train_loss"},
     {.name = "validation_loss",
      .type = RESULT_NUMBER,
      .absence = RESULT_NULL,
@@ -199,7 +200,7 @@ static const struct result_field train_fields[] = {
 static const struct result_shape train_shape = {.name = "TrainResult", .fields = train_fields};
 
 /* Losses on other sequences, or of other arithmetic, lie on other curves: a branch may have both other than its trunk.
- * Those of `evaluate` runs on the same data do too, whose sums are rounded in another order. */
+ * Those of `evaluate` runs on the same data do too, which are of the weights as they are stored. */
 static enum status note_validation(void *owner, const struct sequences *sequences, struct error *error)
 {
     struct registrar *registrar = owner;

@@ -215,6 +215,26 @@ def test_validation_losses_of_other_sequences_or_arithmetic_lie_on_other_curves(
     assert sorted(one["n"] for one in found["series"]) == [1, 1, 1, 3]
 
 
+@pytest.mark.parametrize("optimizer, kept", [
+    ("adamw", "f32"), ("sam", "f32"), ("soap", "f32"), ("schedule_free", "f32"), ("adamw", "bf16")])
+def test_where_training_measures_its_losses(service, trunk, optimizer, kept):
+    """As measures.md says: those of batches before the update, of schedule_free elsewhere than at checkpoints; those on
+    validation data of the weights that are trained, before they are rounded to be stored. Every batch is the text."""
+    (service.files / "once.txt").write_text("again and again!")
+    service.post("/v1/datasets", {"name": "once", "path": "once.txt", "format": "text"})
+    name = f"losses-{optimizer}-{kept}"
+    run, made = train(service, name, 64, model=MODEL, tokenizer={"name": "bytes"}, dataset="once", validation="once",
+                      batch_sequences=1, checkpoint_every=16, optimizer={"name": optimizer}, dtype=kept,
+                      schedule={"name": "constant", "peak": 0.01})
+    curve = service.get(f"/v1/runs/{run['id']}/artifacts/training.csv").body.decode().splitlines()[1:]
+    trained = [float(line.split(",")[3]) for line in curve]
+    points = service.get(f"/v1/curves?trajectory={name}&metric=validation_loss").json["series"][0]["points"]
+    apart = trained[-1] - points[-2]["y"]
+    assert abs(apart) < 1e-6 if optimizer != "schedule_free" else abs(apart) > 1e-4
+    stored = service.run("evaluate", checkpoint=made[4]["id"], dataset="once", sequence_length=16)["result"]["loss"]
+    assert (stored == pytest.approx(points[-1]["y"], rel=1e-6)) == (kept == "f32")
+
+
 def test_averages_are_in_the_way_of_averages(service, trunk):
     posted = {**FRESH, "trajectory": "averaged", "ema": {"decay": 0.9}}
     assert post(service, **posted).status == 200
