@@ -231,6 +231,7 @@ static enum status plan_of(struct connection *connection, const struct average_p
         .weight_count = params->weights.count,
         .shape = (enum average_shape)params->shape,
         .window = params->window,
+        .ordered = params->window > 0 || params->windows.count > 0,
         .name = params->name,
         .lanes = one ? &params->trajectory : params->trajectories.texts,
         .lane_count = one ? 1 : params->trajectories.count,

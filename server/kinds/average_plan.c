@@ -42,6 +42,27 @@ static enum status lanes_check(const struct average_plan *plan, const struct ave
     return STATUS_OK;
 }
 
+/* An average is called like the last of its window and has its step: that of a later checkpoint would be in one that
+ * claims to be of an earlier step. */
+static enum status order_check(const struct average_plan *plan, struct error *error)
+{
+    for (int64_t i = 1; i < plan->row_count; i++) {
+        const struct checkpoint *row = &plan->rows[i];
+        char pointer[60];
+        for (int64_t k = 0; k < i; k++) {
+            const struct checkpoint *before = &plan->rows[k];
+            if (row->step < 0 || before->step <= row->step) continue;
+            if (strcmp(before->trajectory.text, row->trajectory.text) != 0) continue;
+            (void)snprintf(pointer, sizeof pointer, "/params/checkpoints/%lld", (long long)i);
+            return error_set_at(error, STATUS_INVALID, pointer,
+                                "is of step %lld and stands after \"%.200s\" of step %lld: windows need the checkpoints"
+                                " of a trajectory by rising step",
+                                (long long)row->step, before->name, (long long)before->step);
+        }
+    }
+    return STATUS_OK;
+}
+
 /* Number of the lane's checkpoints among rows [0, end). */
 static int64_t lane_length(const struct average_plan *plan, const char *lane, int64_t end)
 {
@@ -241,6 +262,7 @@ enum status average_plan_make(struct connection *connection, const struct averag
     enum status status = check_weights(request, error);
     if (status == STATUS_OK) status = rows_read(connection, request, out, error);
     if (status == STATUS_OK) status = lanes_check(out, request, error);
+    if (status == STATUS_OK && request->ordered) status = order_check(out, error);
     if (status == STATUS_OK)
         status = request->window > 0 ? plan_windows(out, request, error) : plan_all(out, request, error);
     if (status == STATUS_OK) status = plan_shape(out, request, error);

@@ -32,6 +32,7 @@ struct average_plan_request {
     /* 0: one average of all. Else one for each place in the first lane with a full window behind it in every lane;
      * lanes are matched by step. */
     int64_t window;
+    bool ordered;     /* a lane's checkpoints must be listed by step: windows are over the last of them */
     const char *name; /* name of the single average */
     /* [lane_count]: ids of the trajectories that the checkpoints must be of, each of which must have some; 0: any */
     const char *const *lanes;
@@ -41,9 +42,9 @@ struct average_plan_request {
     const char *window_from;
 };
 
-/* Reads the checkpoints and groups them. STATUS_INVALID with a pointer when they are not those of the lanes, no window
- * is full, weights do not fit, or steps are missing that lanes are to be matched by or a shape to be laid over. The
- * caller resets *out. */
+/* Reads the checkpoints and groups them. STATUS_INVALID with a pointer when they are not those of the lanes or not in
+ * order, no window is full, weights do not fit, or steps are missing that lanes are to be matched by or a shape to be
+ * laid over. The caller resets *out. */
 MUST_CHECK enum status average_plan_make(struct connection *connection, const struct average_plan_request *request,
                                          struct average_plan *out, struct error *error);
 void average_plan_reset(struct average_plan *plan); /* {0} is fine */

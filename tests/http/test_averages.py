@@ -59,6 +59,21 @@ def test_checkpoints_beside_a_trajectory_are_of_it(service, path, name):
     assert answer.status == 422 and answer.pointers == ["/params/trajectories"], answer.body
 
 
+@pytest.mark.parametrize("search", [False, True])
+def test_windows_need_checkpoints_by_step(service, path, name, search):
+    """Else an average that is called step1, at its step in curves, would have a later checkpoint in it."""
+    made, how = write(service, name, 2), {"window": 2}
+    if search:
+        (service.files / f"{name}.txt").write_text("any text at all " * 20)
+        service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
+        how = {"windows": [1, 2], "evaluation": {"dataset": name, "sequence_length": 16}}
+    answer = dry_run(service, checkpoints=[path[1], path[3], path[0]], **how)
+    assert answer.status == 422 and answer.pointers == ["/params/checkpoints/2"], answer.body
+    assert 'of step 10 and stands after "step2" of step 20' in answer.json["detail"]
+    assert dry_run(service, checkpoints=[path[1], made[0], path[3], made[1]], **{**how, "window": None}).status == 200
+    assert dry_run(service, checkpoints=[path[1], path[3], path[0]], weights=[1, 2, 3]).status == 200
+
+
 def test_too_few_checkpoints_for_the_default_window_are_said_to_be(service, path, name):
     write(service, name, 2)
     for params, pointer in (
