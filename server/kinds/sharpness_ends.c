@@ -86,7 +86,8 @@ static const struct result_field preconditioned_fields[] = {
      .type = RESULT_NUMBER,
      .offset = BOUNDS(largest_error),
      .later = true,
-     .help = "Standard error of preconditioned_sharpness over the sequences, D being as it is" SHARPNESS_STUDENT_HELP},
+     .help = "Standard error of preconditioned_sharpness over the sequences, D being as it is; null as"
+             " largest_algebraic_stderr is" SHARPNESS_STUDENT_HELP},
     {.name = "preconditioned_sharpness_units",
      .type = RESULT_INTEGER,
      .offset = BOUNDS(largest_units),

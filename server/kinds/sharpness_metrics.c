@@ -26,7 +26,7 @@ const struct result_metric sharpness_metric_largest_algebraic = {
     .axis = "largest eigenvalue of the Hessian",
     .help =
         "λ_max, the upper end of the Hessian's spectrum: the sharpness of the loss; by power: null unless it is the "
-        "top one",
+        "top one. Without an interval where too few products were taken: it is a lower bound then",
 };
 const struct result_metric sharpness_metric_smallest_algebraic = {
     .name = "smallest_algebraic",

@@ -106,7 +106,8 @@ struct sharpness_result {
     double degrees; /* of freedom, of largest_error and of that of `preconditioned` */
     struct spectrum_ends ends;
     /* Standard error of ends.largest over the sequences: that of u'Hu with the eigenvector u, which equals the
-     * eigenvalue's to first order. NAN for a single sequence, or if no largest eigenvalue was found. */
+     * eigenvalue's to first order. NAN for a single sequence, or if no largest eigenvalue was found: the top one is
+     * negative (power method), or too few products left a residual above a hundredth of the top one. */
     double largest_error;
     int64_t largest_units; /* sequences, or groups of them: curvature/sampling.h */
     struct trace_estimate trace;

@@ -167,6 +167,16 @@ static enum status largest_sample(struct sharpness *s, struct matrix vector, str
     return hvp_new(&s->parameters, &s->chunks, s->mode, request->monitor, &s->hvp, error);
 }
 
+/* Whether the value found is near an eigenvalue: otherwise it is a lower bound of the largest one, about which its
+ * variation between sequences says nothing. Float products may stay above a very small tolerance. */
+static bool found_largest(const struct sharpness *s, const struct spectrum_ends *ends)
+{
+    static const double near = 0.01; /* of the top eigenvalue */
+    const double tolerance = s->request->settings.tolerance;
+    if (isnan(ends->largest)) return false;
+    return ends->converged || ends->largest_bound <= fmax(tolerance, near) * fabs(ends->top);
+}
+
 /* `scaled`: whose operator `op` is; NULL: it is the Hessian. */
 static enum status sampled_run(struct sharpness *s, const struct symmetric_operator *op, uint64_t stream,
                                const struct preconditioned *scaled, const struct sampled_ends *out, struct error *error)
@@ -178,7 +188,7 @@ static enum status sampled_run(struct sharpness *s, const struct symmetric_opera
     *out->error = NAN;
     if ((status = vector_new(&op->space, "an eigenvector", &vector, error)) != STATUS_OK) goto done;
     if ((status = ends_run(s, op, stream, vector, out->ends, error)) != STATUS_OK) goto done;
-    if (sharpness_plan_samples(s->request) && !isnan(out->ends->largest)) {
+    if (sharpness_plan_samples(s->request) && found_largest(s, out->ends)) {
         if (scaled == NULL && (status = vector_new(&op->space, "a product", &own, error)) != STATUS_OK) goto done;
         scratch = scaled == NULL ? own : scaled->scaled;
         if (scaled != NULL) preconditioned_unscale(scaled, vector);

@@ -212,6 +212,12 @@ static void test_the_error_of_the_largest_eigenvalue(void **state)
         fail_msg("%.10g instead of %.10g", found.largest_error, expected);
     assert_int_equal(found.largest_units, FEW);
     sharpness_result_reset(&found);
+    /* After two products the value is far below λ_max, and no error is told of it. */
+    struct sharpness_request hasty = request;
+    hasty.settings.max_iterations = 2;
+    ok(sharpness_run(&hasty, &found, &error));
+    assert_true(found.ends.largest < 0.9 * largest && isnan(found.largest_error));
+    sharpness_result_reset(&found);
     int64_t starts[] = {0, LENGTH};
     struct sharpness_request alone = request;
     alone.sequences = &(struct sequences){1, starts, f.tokens};
