@@ -298,7 +298,7 @@ static const struct result_field report_fields[] = {
      .when = REPORT(has_ends),
      .later = true,
      .help = "Standard error of largest_algebraic over the sequences: of uᵀHu, u its vector, which is that of a simple "
-             "eigenvalue to first order; null if u's residual is above 1 % of the top one" SHARPNESS_STUDENT_HELP},
+             "eigenvalue to first order; null if u's residual is above 5 % of the top one" SHARPNESS_STUDENT_HELP},
     {.name = "largest_algebraic_units",
      .type = RESULT_INTEGER,
      .offset = REPORT(ends.largest_units),

@@ -107,7 +107,7 @@ struct sharpness_result {
     struct spectrum_ends ends;
     /* Standard error of ends.largest over the sequences: that of u'Hu with the eigenvector u, which equals the
      * eigenvalue's to first order. NAN for a single sequence, or if no largest eigenvalue was found: the top one is
-     * negative (power method), or too few products left a residual above a hundredth of the top one. */
+     * negative (power method), or too few products left a residual above 5 % of the top one. */
     double largest_error;
     int64_t largest_units; /* sequences, or groups of them: curvature/sampling.h */
     struct trace_estimate trace;

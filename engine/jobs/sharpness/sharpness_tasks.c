@@ -171,7 +171,7 @@ static enum status largest_sample(struct sharpness *s, struct matrix vector, str
  * variation between sequences says nothing. Float products may stay above a very small tolerance. */
 static bool found_largest(const struct sharpness *s, const struct spectrum_ends *ends)
 {
-    static const double near = 0.01; /* of the top eigenvalue */
+    static const double near = 0.05; /* of the top eigenvalue */
     const double tolerance = s->request->settings.tolerance;
     if (isnan(ends->largest)) return false;
     return ends->converged || ends->largest_bound <= fmax(tolerance, near) * fabs(ends->top);
