@@ -257,7 +257,14 @@ def restore(copy, pristine, file):
         os.unlink(copy / path)
     for path, status in wanted.items():
         if built.get(path) != status:
-            shutil.copy2(pristine / path, copy / path)
+            put_back(pristine / path, copy / path)
+
+
+def put_back(source, target):
+    """Beside the old file, which may still be executed: a server may outlive its test by a moment."""
+    beside = target.with_name(target.name + ".put-back")
+    shutil.copy2(source, beside)
+    beside.replace(target)
 
 
 def judge(row, copy, pristine, seconds):

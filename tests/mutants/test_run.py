@@ -1,6 +1,7 @@
 """A whole run of the mutants in several sittings: parts, verdicts that are kept, and their sum."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -68,3 +69,17 @@ def test_the_sum_says_what_is_missing(kept):
     run.note_result(results, rows[1], "caught", "a test", 1)
     status, text = summed(table, results)
     assert status == 0 and "2 caught, 0 live, 0 broken of 2" in text
+
+
+def test_a_program_that_is_still_executed_is_put_back(tmp_path):
+    """`restore` writes no busy file; times are those of the pristine copy, so that make builds nothing."""
+    pristine, copy = tmp_path / "pristine", tmp_path / "copy"
+    for tree in (pristine, copy):
+        (tree / "build").mkdir(parents=True)
+        (tree / "source.c").write_text(tree.name)
+    shutil.copy2(shutil.which("sleep"), pristine / "build" / "server")
+    shutil.copy(shutil.which("sleep"), copy / "build" / "server")
+    with subprocess.Popen([copy / "build" / "server", "60"]) as process:
+        run.restore(copy, pristine, "source.c")
+        process.kill()
+    assert run.files_of(copy) == run.files_of(pristine) and (copy / "source.c").read_text() == "pristine"
