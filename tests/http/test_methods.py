@@ -420,8 +420,9 @@ def test_a_misspelt_dataset_is_no_empty_answer(service, subject, path):
     answer = service.get(f"/v1/{path}&dataset=nobodys")
     assert answer.status == 422 and answer.json["errors"] == [
         {"pointer": "/dataset", "detail": 'no dataset is named "nobodys"; GET /v1/datasets lists those there are'}]
+    done(service, quantize(service, subject, {"name": "rtn", "bits": 4}))
     named = service.get(f"/v1/{path}&dataset={subject['data']}")
-    assert named.status == 200
+    assert named.status == 200 and (path not in FILTERED[:2] or named.json.get("series") or named.json.get("items"))
     by_id = service.get(f"/v1/{path}&dataset={service.get('/v1/datasets/' + subject['data']).json['id']}")
     assert by_id.status == 200 and by_id.body == named.body
     service.sequences("methods-unmeasured", [[1, 2, 3, 4]])  # one on which nothing was measured yet has no points

@@ -29,7 +29,7 @@ static void behave(void *memory, const void *context)
     if (how == CRASHES) (void)raise(SIGSEGV);
     if (how == LEAVES) _exit(3);
     while (how == HANGS) (void)pause();
-    for (int i = 0; i < 8 && how == STEPS; i++) {
+    for (int i = 0; i < 16 && how == STEPS; i++) {
         told->progress.steps++;
         (void)nanosleep(&rest, NULL);
     }
@@ -83,7 +83,7 @@ static void test_a_hang_ends_at_the_deadline_and_steps_put_it_off(void **state)
     (void)state;
     assert_false(attempt(HANGS, 0.05, failure).progress.ended);
     assert_string_equal(failure, "the first step: no end within 0.05 s");
-    assert_int_equal(attempt(STEPS, 0.6, failure).progress.steps, 8); /* takes 0.8 s */
+    assert_int_equal(attempt(STEPS, 0.6, failure).progress.steps, 16); /* takes 1.6 s */
     assert_string_equal(failure, "");
 }
 
