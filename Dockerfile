@@ -26,11 +26,12 @@ ARG SOURCE_DATE_EPOCH=
 COPY . .
 RUN make -s deb NVCC= COMMIT="$COMMIT" && mkdir /out && mv build/debian/*.deb /out/
 
-# Debian's own CUDA toolkit lies in its component non-free.
+# Debian's own CUDA toolkit is in its component non-free; nvcc needs an older g++ than Debian's default one.
 FROM toolchain AS cuda-toolchain
 COPY deploy/images/non_free.sh deploy/images/
 RUN sh deploy/images/non_free.sh \
-    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nvidia-cuda-toolkit
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        nvidia-cuda-toolkit nvidia-cuda-toolkit-gcc
 
 FROM cuda-toolchain AS cuda-build
 ARG COMMIT=
@@ -38,10 +39,13 @@ ARG SOURCE_DATE_EPOCH=
 COPY . .
 RUN make -s deb-cuda COMMIT="$COMMIT" && mkdir /out && mv build/debian/*.deb /out/
 
-# What runs. The user's number is fixed, so that volumes can be prepared for it.
+# What runs. The user's number is fixed, so that volumes can be prepared for it. PostgreSQL's packages make a
+# certificate with a private key, which must not be in an image that others have too, and debconf keeps random names.
 FROM ${BASE} AS runtime
+ARG SOURCE_DATE_EPOCH=
 RUN --mount=type=bind,from=build,source=/out,target=/out \
-    groupadd --gid 10001 deltaq \
+    { [ -n "$SOURCE_DATE_EPOCH" ] || unset SOURCE_DATE_EPOCH; } \
+    && groupadd --gid 10001 deltaq \
     && useradd --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin deltaq \
     && install -d -o deltaq -g deltaq -m 0700 /data \
     && mkdir -p /etc/postgresql-common \
@@ -50,7 +54,8 @@ RUN --mount=type=bind,from=build,source=/out,target=/out \
     && DEBIAN_FRONTEND=noninteractive apt-get upgrade -y -qq --no-install-recommends \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         /out/deltaq_*.deb postgresql ca-certificates systemd-standalone-sysusers \
-    && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/* /var/cache/ldconfig /var/cache/debconf/*-old /tmp/*
+    && find /etc/ssl -name ssl-cert-snakeoil.\* -delete -o -lname ssl-cert-snakeoil.pem -delete \
+    && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/* /var/cache/ldconfig /var/cache/debconf/* /tmp/*
 ENV DELTAQ_DATA_DIR=/data DELTAQ_LISTEN=0.0.0.0:8642 DELTAQ_FIRST_TOKEN=1
 WORKDIR /data
 VOLUME /data
@@ -68,6 +73,7 @@ LABEL org.opencontainers.image.title="deltaq" \
 
 # What the image holds, from its own package database.
 FROM build AS bill
+ARG SOURCE_DATE_EPOCH=
 COPY --from=runtime /var/lib/dpkg/status /runtime/status
 RUN python3 deploy/images/sbom.py --name deltaq /runtime/status build/static >/deltaq.spdx.json
 
@@ -78,11 +84,12 @@ RUN --mount=type=bind,from=cuda-build,source=/out,target=/out \
     sh /tools/non_free.sh \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends /out/deltaq-cuda_*.deb \
         "$(dpkg-deb -f /out/deltaq-cuda_*.deb Recommends)" \
-    && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/* /var/cache/ldconfig /var/cache/debconf/*-old /tmp/*
+    && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/* /var/cache/ldconfig /var/cache/debconf/* /tmp/*
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER 10001:10001
 
 FROM build AS cuda-bill
+ARG SOURCE_DATE_EPOCH=
 COPY --from=cuda-runtime /var/lib/dpkg/status /runtime/status
 RUN python3 deploy/images/sbom.py --name deltaq-cuda /runtime/status build/static >/deltaq.spdx.json
 

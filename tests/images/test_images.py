@@ -56,6 +56,8 @@ def test_nothing_of_the_build_or_of_the_host_is_in_it(image):
         assert not (root / name).exists(), name
     assert not list((root / "var/lib/apt/lists").iterdir()) and not list((root / "tmp").iterdir())
     assert not list((root / "var/lib/postgresql").glob("*/main")), "a cluster that nobody uses"
+    assert not list((root / "etc/ssl/private").iterdir()), "a private key that all images share"
+    assert not [link for link in (root / "etc/ssl/certs").iterdir() if "snakeoil" in os.path.realpath(link)]
     assert (root / "etc/ssl/certs/ca-certificates.crt").stat().st_size > 100_000
     writable = [path for path in root.rglob("*") if not path.is_symlink() and path.lstat().st_uid == 10001]
     assert writable == [root / "data"]
