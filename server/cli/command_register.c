@@ -156,6 +156,8 @@ static void post(struct verb *verb, int thing, const char *path)
     }
     if (verb_call(verb, &(struct client_request){.method = "POST", .path = route.bytes, .body = body}, &reply))
         tell(verb, thing, reply.document);
+    else if (reply.http == 422 && options_text(verb->options, "--as") == NULL)
+        (void)fprintf(stderr, "deltaq register: it was taken for a %s; --as says what it is\n", things[thing].name);
     client_reply_reset(&reply);
     buffer_reset(&route);
     json_decref(body);

@@ -155,6 +155,16 @@ def test_no_server_has_an_exit_status_of_its_own(words):
     assert done.returncode == UNREACHABLE and "no answer from http://127.0.0.1:1" in done.stderr
 
 
+def test_a_text_that_was_taken_for_a_checkpoint_is_told_to_be(service, laid):
+    text = service.files / "held-out.txt"
+    text.write_text("a few words. " * 20)
+    done = verb(service, "register", text, "--trajectory", "verbs")
+    assert done.returncode == REFUSED and "it was taken for a checkpoint; --as says what it is" in done.stderr, done
+    told = verb(service, "register", text, "--as", "checkpoint", "--trajectory", "verbs").stderr
+    assert "not a file of weights" in told and "--as says" not in told
+    assert verb(service, "register", text, "--as", "dataset", "--format", "text").returncode == DONE
+
+
 def test_a_sweep_is_posted_and_counted(service, laid):
     done = verb(service, "sweep", "quantize", "--along", "verbs", "--method", "rtn", "--group-size", "32",
                 "--grid", "bits=3,4", "--grid", 'sym=[true]', "--evaluation.dataset", laid,
