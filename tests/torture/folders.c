@@ -156,10 +156,10 @@ static enum status run_ledger(const struct room *room, struct checksum *sum, str
     struct ledger_batch batch = {0};
     bool found = false;
     char cursor[LEDGER_CURSOR] = "";
-    json_t *rows = json_array();
+    json_t *rows = json_array(); /* and the chosen trajectories: all of them */
+    const struct ledger_owner owner = {.place = "ndjson x", .of = "all trajectories", .trajectories = rows};
     enum status status = rows != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory");
-    if (status == STATUS_OK)
-        status = ledger_open(scenario_path(path, room->outputs, "ledger"), "ndjson x", false, &ledger, error);
+    if (status == STATUS_OK) status = ledger_open(scenario_path(path, room->outputs, "ledger"), &owner, &ledger, error);
     int64_t left_out = 0;
     if (status == STATUS_OK) status = ledger_take(ledger, rows, "7", &left_out, error);
     if (status == STATUS_OK) status = ledger_cursor(ledger, cursor, error);
