@@ -91,14 +91,14 @@ def test_what_does_not_fit_one_worker_goes_to_one_with_more_memory(pool, has, en
     appear(pool, 2)
     held = pool.submit_held(requires={needs: 2 * MIB})  # the other worker alone is free
     run = pool.submit(steps=1, end=end, seed=1)
-    wait_until(lambda: pool.sql(f"select 1 from run_events where run = '{run}' and data ->> 'evidence' ="
-                                " 'it needs 2 MiB'"))
+    released = f"select 1 from run_events where run = '{run}' and data ->> 'evidence' = 'it needs 2 MiB'"
+    wait_until(lambda: pool.sql(released))
     assert pool.call("get", run)["state"] == "queued"
     pool.gate.open()
     assert worker_of(pool, held) == more.pid
     document = pool.wait(run)
     assert document["state"] == "succeeded" and document["worker"].endswith(f"/{more.pid}")
-    assert document["attempt"] == 0
+    assert document["attempt"] == 0 and len(pool.sql(released)) == 1  # the other one did not take it again
 
 
 def test_a_worker_older_than_the_database_is_refused_and_ends(pool):
