@@ -81,11 +81,13 @@ LINK_TEST   = $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_L
 # The CUDA plugin: the kernels and CUDA's runtime in a library of their own. cuBLAS and the driver are looked for when
 # it is used.
 NVCC        := $(if $(CROSS),,$(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc)))
+# Debian's nvidia-cuda-toolkit-gcc names the compiler that its nvcc works with: the default one may be too new.
+NVCC_HOST   := $(if $(NVCC),$(patsubst %,-ccbin %,$(notdir $(shell command -v cuda-gcc 2>/dev/null))))
 CUDA_PLUGIN := $(BUILD)/libdeltaq-cuda.so
 CUDA_DIR    := engine/backend/cuda
-CUDA_FLAGS  := -std=c++17 -O3 -Iengine -diag-suppress 177 -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
+CUDA_FLAGS  := $(NVCC_HOST) -std=c++17 -O3 -Iengine -diag-suppress 177 -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
                -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
-CUDA_HOST_FLAGS := -Iengine -O2 -Xcompiler -std=c11,-fPIC,-fvisibility=hidden,-Wall,-Wextra
+CUDA_HOST_FLAGS := $(NVCC_HOST) -Iengine -O2 -Xcompiler -std=c11,-fPIC,-fvisibility=hidden,-Wall,-Wextra
 CUDA_OBJECTS := $(patsubst %,$(BUILD)/cuda/%.o,$(basename $(wildcard $(CUDA_DIR)/plugin/*.cu $(CUDA_DIR)/plugin/*.c)))
 # Of what program and plugin share, and of the plugin: a plugin of other sources is refused (cuda/open.c). The stamp of
 # other sources compiles again what says it.
@@ -128,7 +130,7 @@ $(BUILD)/cuda/%.o: %.c $(CUDA_STAMP)
 
 $(CUDA_PLUGIN): $(CUDA_OBJECTS)
 	@echo "  link $@"
-	@$(NVCC) -shared -cudart static -o $@ $^ -ldl
+	@$(NVCC) $(NVCC_HOST) -shared -cudart static -o $@ $^ -ldl
 
 engine: $(ENGINE_LIBRARY) ## Build the engine library alone (no server, database or HTTP)
 

@@ -33,7 +33,7 @@ import time
 import xml.etree.ElementTree as xml
 
 MEMORY, MEMORY_BYTES = "/dev/shm", 4 << 30
-PREFIX, IN_USE = "deltaq-tests-", "in-use"  # a run's folder, and the file in it that the run has locked
+PREFIX, IN_USE = "deltaq-", "in-use"  # a run's folder, and the file in it that the run has locked
 GRACE = 20  # seconds to stop in
 
 
