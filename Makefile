@@ -539,7 +539,7 @@ mutants: deps ## Break the source in each way of a table and see that the tests 
 
 .PHONY: mutants run-mutants golden
 run-mutants: ARGUMENTS ?= --results tests/mutants/verdicts.jsonl
-run-mutants: all static unit-binaries pool-tools echo-server emulated-plugin
+run-mutants: all static unit-binaries pool-tools echo-server emulated-plugin objects
 	@$(PYTHON) tests/mutants/run.py $(ARGUMENTS)
 
 # All that `make help` lists is compiled by `make check`, run or not; the torture links only with the sanitizers.
