@@ -1,6 +1,6 @@
 -- A checkpoint whose newest numbers go with their run has changed: its rows show those before, or none. Whoever keeps a
--- copy of the table, and gates, are told of it and of what shares its content. Triggers are called in the order of their
--- names, so this one still finds the rows that newest_remove (0013) takes away.
+-- copy of the table, and gates, are told of it and of what shares its content. Triggers are called in the order of
+-- their names, so this one still finds the rows that newest_remove (0013) takes away.
 create function newest_gone() returns trigger language plpgsql as $$
 begin
     perform change_of_checkpoint('changed', c) from checkpoints c where c.id in (
