@@ -7,14 +7,12 @@
 #include "model/config_text.h"
 #include "model/recognise.h"
 #include "tokenizer/tokenizer_gguf.h"
+#include "weights/configuration_files.h"
 
 #include <limits.h>
 #include <string.h>
 
 enum { COPY_LIMIT = 256 << 20 };
-
-static const char *const config_files[] = {"config.json", "generation_config.json", "tokenizer.json",
-                                           "tokenizer_config.json", "special_tokens_map.json"};
 
 static const char too_long[] = "a checkpoint's path is too long";
 
@@ -45,14 +43,14 @@ static enum status put(struct sink *sink, const char *name, const char *text, si
 static enum status copy(const char *from, bool config, struct sink *sink, struct error *error)
 {
     char path[PATH_MAX];
-    for (size_t i = config ? 0 : 1; i < sizeof config_files / sizeof config_files[0]; i++) {
+    for (const char *const *name = configuration_files + (config ? 0 : 1); *name != NULL; name++) {
         char *text = NULL;
         size_t size = 0;
-        enum status status = directory_path(from, config_files[i], too_long, path, error);
+        enum status status = directory_path(from, *name, too_long, path, error);
         if (status != STATUS_OK) return status;
         status = file_read_all(AT_FDCWD, path, COPY_LIMIT, &text, &size, error);
         if (status == STATUS_NOT_FOUND) continue;
-        if (status == STATUS_OK) status = put(sink, config_files[i], text, size, error);
+        if (status == STATUS_OK) status = put(sink, *name, text, size, error);
         memory_free(text);
         if (status != STATUS_OK) return status;
     }

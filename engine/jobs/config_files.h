@@ -1,5 +1,5 @@
-/* config_files.h: the files beside weights that other tools need to load a directory: the configuration and the
- * tokenizer of the checkpoint that the weights come from. */
+/* config_files.h: writes the configuration files (weights/configuration_files.h) of new weights: those of the
+ * checkpoint that these come from. */
 #ifndef JOBS_CONFIG_FILES_H
 #define JOBS_CONFIG_FILES_H
 

@@ -1,5 +1,7 @@
 #include "hub/selection.h"
 
+#include "weights/configuration_files.h"
+
 #include <fnmatch.h>
 #include <string.h>
 
@@ -22,19 +24,8 @@ static const struct format {
     {{"*.gguf"}, true},
 };
 
-static const char *const config_files[] = {
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer.model",
-    "trainer_state.json",
-    "training.json",
-};
+/* Wanted beside the configuration files. */
+static const char *const training_files[] = {"trainer_state.json", "training.json", NULL};
 
 static size_t matches(const struct repository_file *files, size_t count, const char *pattern)
 {
@@ -56,13 +47,18 @@ static const struct format *find_format(const struct repository_file *files, siz
     return NULL;
 }
 
+static bool is_named(const struct repository_file *file, const char *const *names)
+{
+    while (*names != NULL && strcmp(*names, file->name) != 0) names++;
+    return *names != NULL;
+}
+
 static bool is_wanted(const struct repository_file *file, const struct format *format)
 {
     for (size_t k = 0; k < 3 && format->patterns[k] != NULL; k++)
         if (fnmatch(format->patterns[k], file->name, FNM_PATHNAME) == 0) return true;
-    for (size_t k = 0; k < sizeof config_files / sizeof config_files[0]; k++)
-        if (strcmp(config_files[k], file->name) == 0) return file->bytes <= CONFIG_FILE_BYTES_MOST;
-    return false;
+    return (is_named(file, configuration_files) || is_named(file, training_files)) &&
+           file->bytes <= CONFIG_FILE_BYTES_MOST;
 }
 
 static void take(struct repository_file *files, size_t index, size_t *wanted)

@@ -11,12 +11,16 @@ import pytest
 HALF, SINGLE = 2.0 ** -11, 2.0 ** -23  # roundoff of scales and of a product
 WIDTH, MIDDLE = 64, 96
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+BESIDE = ["added_tokens.json", "chat_template.jinja", "generation_config.json", "merges.txt",
+              "special_tokens_map.json", "tokenizer.model", "tokenizer_config.json", "vocab.json"]
 
 
 @pytest.fixture(scope="module")
 def subject(service):
-    made = service.checkpoint(models.write_llama(service.files / "exports", seed=4, hidden_size=WIDTH,
-                                                 intermediate_size=MIDDLE), "exports", "one", step=7, tokens=70)
+    directory = models.write_llama(service.files / "exports", seed=4, hidden_size=WIDTH, intermediate_size=MIDDLE)
+    for name in BESIDE:
+        (directory / name).write_text("{}" if name.endswith(".json") else f"of {name}")
+    made = service.checkpoint(directory, "exports", "one", step=7, tokens=70)
     return {"checkpoint": made["id"], "data": service.sequences("exports", models.rows(4, 32))["name"],
             "calibration": service.sequences("exports-calibration", models.rows(4, 32, seed=3))["name"]}
 
@@ -33,6 +37,14 @@ def run(service, *arguments, **more):
     document = service.wait(answer.json["id"])
     assert document["state"] == "succeeded", document["error"]
     return document
+
+
+@pytest.mark.parametrize("export", ["gptq", "dequantized"])
+def test_the_files_that_other_tools_read_beside_weights_are_exported(service, subject, export):
+    document = run(service, subject, {"name": "rtn", "bits": 4, "group_size": 32}, export)
+    assert set(document["result"]["export"]["artifacts"]) > set(BESIDE)
+    for name in BESIDE:
+        assert artifact(service, document, name) == (service.files / "exports" / name).read_bytes()
 
 
 def artifact(service, document, name):

@@ -54,7 +54,7 @@ SERVER = {
     "net": BASE,
     "transfer": BASE | {"net"},
     "objects": BASE | {"transfer"},
-    "hub": BASE | {"transfer", "objects"},
+    "hub": BASE | {"weights", "transfer", "objects"},
     "inputs": READING | DATABASE | {"model", "quant", "train", "tasks", "geometry", "schema", "hub", "objects"},
     "kinds": BASE | DATABASE | {"jobs", "dataset", "eval", "quant", "health", "inputs", "schema", "hub",
                                  "objects"},

@@ -42,6 +42,9 @@ static void test_one_format_is_enough(void **state)
          "pytorch_model-00001-of-00001.bin pytorch_model.bin.index.json"},
         {{"config.json", "pytorch_model.bin", "tf_model.h5", "onnx/model.onnx"}, "config.json pytorch_model.bin"},
         {{"weights.gguf", "README.md"}, "weights.gguf"},
+        {{"model.safetensors", "chat_template.jinja", "merges.txt", "tokenizer.model", "training.json",
+          "merges.txt.orig"},
+         "model.safetensors chat_template.jinja merges.txt tokenizer.model training.json"},
     };
     char chosen[500];
     struct error error;
