@@ -2,6 +2,7 @@
 
 #include "backup/backup.h"
 #include "store/migrations.h"
+#include "store/roles.h"
 
 static enum status back_up(struct connection *connection, const char *conninfo, const char *data_directory,
                            struct error *error)
@@ -21,9 +22,11 @@ enum status migrate_schema(const struct options *options, struct connection *con
                            const char *data_directory, int *applied, struct error *error)
 {
     enum status status = STATUS_OK;
+    *applied = 0;
     if (data_directory != NULL && options_text(options, "--no-backup") == NULL)
         status = back_up(connection, conninfo, data_directory, error);
-    return status == STATUS_OK ? migrations_apply(connection, applied, error) : status;
+    if (status == STATUS_OK) status = migrations_apply(connection, applied, error);
+    return status == STATUS_OK && *applied > 0 ? roles_renew(connection, error) : status;
 }
 
 enum status migrate_database(const struct options *options, struct place_database *database, int *applied,

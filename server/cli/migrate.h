@@ -1,4 +1,5 @@
-/* migrate.h: brings the schema up to this binary's, after a backup of the private database. */
+/* migrate.h: brings the schema up to this binary's, after a backup of the private database, and gives the roles their
+ * rights on what is new. */
 #ifndef CLI_MIGRATE_H
 #define CLI_MIGRATE_H
 
@@ -10,8 +11,9 @@
             "Do not back the private database up before its schema changes" \
     }
 
-/* Calls migrations_apply. When that will change the private database of `data_directory` (NULL: the database belongs to
- * somebody else), it makes a backup first, unless the options say otherwise; without the backup nothing is changed. */
+/* Calls migrations_apply (*applied: steps), and roles_renew after any step. When that will change the private database
+ * of `data_directory` (NULL: the database belongs to somebody else), it makes a backup first, unless the options say
+ * otherwise; without the backup nothing is changed. */
 MUST_CHECK enum status migrate_schema(const struct options *options, struct connection *connection,
                                       const char *conninfo, const char *data_directory, int *applied,
                                       struct error *error);

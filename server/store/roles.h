@@ -2,7 +2,7 @@
  * made a member of one ("create role gpu1 login in role deltaq_worker").
  *
  *   deltaq_server   reads and writes every row; changes no table
- *   deltaq_worker   executes runs: reads but tokens, webhooks and keys of requests; deletes nothing but what is its own
+ *   deltaq_worker   executes runs: reads but tokens, webhooks and keys of requests; deletes what is written anew
  *   deltaq_reader   reads the same, writes nothing */
 #ifndef STORE_ROLES_H
 #define STORE_ROLES_H

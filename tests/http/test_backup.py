@@ -1,7 +1,6 @@
 """Backups: made while runs go on, whole or nothing, and put back elsewhere with the same answers."""
 
 import contextlib
-import hashlib
 import json
 import os
 import random
@@ -12,6 +11,7 @@ import time
 
 import models
 import pytest
+from earlier import earlier_schema, psql
 from service import BINARY, ROOT, Service
 
 LISTS = ("trajectories", "checkpoints", "datasets", "runs", "sweeps", "webhooks", "gates")
@@ -25,12 +25,6 @@ def done(*arguments):
     ended = tool(*arguments)
     assert ended.returncode == 0, ended.stderr
     return ended
-
-
-def psql(data, text):
-    here = "/proc/self/cwd/socket"  # a socket's path may have 107 bytes, and those of tests have more
-    command = ["psql", "-XAtqv", "ON_ERROR_STOP=1", "-h", here, "-U", "deltaq", "deltaq"]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=data / "pg").stdout
 
 
 def items(service, path):
@@ -338,32 +332,6 @@ def test_a_restore_that_is_killed_leaves_a_directory_that_nothing_starts_in(copy
 
 
 # ---- before migrations ----
-
-
-def drop_everything(data):
-    """The server asks at the same time: where the two wait for each other PostgreSQL ends one of them."""
-    for _ in range(20):
-        try:
-            return psql(data, "drop schema public cascade;")
-        except subprocess.CalledProcessError as error:
-            assert "deadlock detected" in error.stderr, error.stderr
-    raise AssertionError("twenty deadlocks")
-
-
-def earlier_schema(data):
-    """Turns the database of `data`, which a server holds, into one that lacks the newest step."""
-    steps = sorted((ROOT / "sql").glob("*.sql"))
-    text = "create schema public;\n"
-    text += "create table schema_migrations (number integer primary key, name text not null, sha256 text not null,"
-    text += " applied_at timestamptz not null default clock_timestamp());\n"
-    for step in steps[:-1]:
-        sql = step.read_text()
-        hashed = hashlib.sha256(sql.encode()).hexdigest()
-        text += (f"begin;\n{sql}\n;insert into schema_migrations (number, name, sha256) values ({int(step.name[:4])}, "
-                 f"'{step.stem}', '{hashed}');\ncommit;\n")
-    drop_everything(data)
-    psql(data, text)
-    return int(steps[-2].name[:4])
 
 
 def test_the_private_database_is_backed_up_before_its_schema_changes(tmp_path):

@@ -4,6 +4,7 @@ import subprocess
 
 import models
 import pytest
+from earlier import earlier_schema
 from service import BINARY, Service
 
 
@@ -116,6 +117,21 @@ def test_roles_are_made_once_and_given_their_rights_again(lab):
     assert sql(lab, "reader1", "select count(*) from later") == "0\n"
     sql(lab, "worker1", "insert into later values (1)", good=False)
     sql(lab, "deltaq", "drop table later")
+
+
+def test_a_server_that_upgrades_the_schema_gives_the_roles_their_rights(tmp_path):
+    """To a role without rights all tables are as new as those that a migration makes."""
+    first = Service(tmp_path / "first", "--workers", "0")
+    may = "select has_table_privilege('deltaq_reader', 'runs', 'select')"
+    try:
+        assert migrate(first, "--roles").returncode == 0
+        earlier_schema(first.data)
+        assert sql(first, "deltaq", may) == "f\n"
+        second = Service(tmp_path / "second", "--database-url", url(first, "deltaq"), "--workers", "0")
+        assert second.stop() == 0
+        assert sql(first, "deltaq", may) == "t\n"
+    finally:
+        first.stop()
 
 
 def test_who_may_not_make_roles_is_told(lab):

@@ -1,0 +1,38 @@
+"""The database of a running server, turned into what an earlier deltaq left."""
+
+import hashlib
+import subprocess
+
+from service import ROOT
+
+
+def psql(data, text):
+    here = "/proc/self/cwd/socket"  # a socket's path may have 107 bytes, and those of tests have more
+    command = ["psql", "-XAtqv", "ON_ERROR_STOP=1", "-h", here, "-U", "deltaq", "deltaq"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=data / "pg").stdout
+
+
+def drop_everything(data):
+    """The server asks at the same time: where the two wait for each other PostgreSQL ends one of them."""
+    for _ in range(20):
+        try:
+            return psql(data, "drop schema public cascade;")
+        except subprocess.CalledProcessError as error:
+            assert "deadlock detected" in error.stderr, error.stderr
+    raise AssertionError("twenty deadlocks")
+
+
+def earlier_schema(data):
+    """Turns the database of `data`, which a server holds, into one that lacks the newest step."""
+    steps = sorted((ROOT / "sql").glob("*.sql"))
+    text = "create schema public;\n"
+    text += "create table schema_migrations (number integer primary key, name text not null, sha256 text not null,"
+    text += " applied_at timestamptz not null default clock_timestamp());\n"
+    for step in steps[:-1]:
+        sql = step.read_text()
+        hashed = hashlib.sha256(sql.encode()).hexdigest()
+        text += (f"begin;\n{sql}\n;insert into schema_migrations (number, name, sha256) values ({int(step.name[:4])}, "
+                 f"'{step.stem}', '{hashed}');\ncommit;\n")
+    drop_everything(data)
+    psql(data, text)
+    return int(steps[-2].name[:4])
