@@ -32,7 +32,7 @@ static const struct option_row launcher_rows[] = {
     {"--memory", "MIB", "DELTAQ_LAUNCHER_MEMORY", "0", OPTION_ONCE,
      "Memory of a job (--mem), and what a run may take there; 0: the batch system's default"},
     {"--most-memory", "MIB", "DELTAQ_LAUNCHER_MOST_MEMORY", "0", OPTION_ONCE,
-     "For runs that need more by their plan; 0: what --memory says"},
+     "For runs that need more by their plan; 0: what --memory says, and without --memory no bound"},
     {"--time-limit", "SECONDS", "DELTAQ_LAUNCHER_TIME_LIMIT", "3600", OPTION_ONCE, "Time of a job (--time)"},
     {"--most-time", "SECONDS", "DELTAQ_LAUNCHER_MOST_TIME", "86400", OPTION_ONCE,
      "For runs that take longer by their plan; one that takes longer still goes on in the next job"},

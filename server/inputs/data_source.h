@@ -30,8 +30,8 @@ enum { DATA_SOURCE_LENGTH = 2048 };
     {.name = "packing", .type = PARAM_CHOICE, .schema = "Packing", \
      .offset = (base) + offsetof(struct data_use, packing), \
      .fallback = packing_fallback, .choices = dataset_packing_names, \
-     .help = "blocks: all documents joined, then cut; documents: the head of each one, so a text file is one" \
-             " sequence"}, \
+     .help = "blocks: all documents joined, then cut, without the shorter rest; documents: the head of each one of" \
+             " more than 10 tokens, so a text file is one sequence"}, \
     {.name = "max_sequences", .type = PARAM_INTEGER, .offset = (base) + offsetof(struct data_use, max_sequences), \
      .fallback = "null", .minimum = 1, .maximum = 1 << 30, .nullable = true, \
      .help = "Most sequences that are read; null: all"}
