@@ -708,8 +708,8 @@ check-deb: ## Make the Debian package on a bare Debian and install, use, remove 
 	@tests/fresh/check_deb.sh $(SUITE)
 
 check-units: all venv static ## Boot systemd on a minimal Debian in a container and hold the three units to what they \
-    promise (as root; needs systemd-container)
-	@tests/fresh/units.sh
+    promise (as root; needs systemd-container; SUITE=trixie for Debian 13)
+	@tests/fresh/units.sh $(SUITE)
 
 check-images: all venv ## Build the image without Docker (buildah), run it, and run the objects of deploy/kubernetes \
     in it (as root)

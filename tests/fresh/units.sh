@@ -1,7 +1,8 @@
 #!/bin/bash
-# units.sh: boots systemd in a container (systemd-nspawn) on a minimal Debian of this machine's suite, with what
+# units.sh [bookworm|trixie]: boots systemd in a container (systemd-nspawn) on a minimal Debian, with what
 # `make install` puts there, and has units_inside.sh ask the three units for what they promise. Prints what was seen.
-# The product is the one that is built here. Needs root, debootstrap and systemd-nspawn (Debian: systemd-container).
+# The product is the one that is built here; for another suite than this machine's, what is committed is built on a
+# bare machine of that suite. Needs root, debootstrap and systemd-nspawn (Debian: systemd-container).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/fresh/machine.sh
@@ -14,18 +15,37 @@ command -v systemd-nspawn >/dev/null || {
     echo "check-units: needs systemd-nspawn: apt-get install systemd-container" >&2
     exit 1
 }
-# The packages that have the libraries of the binary, by the path that dpkg knows (/lib is a link to /usr/lib), and
-# what it opens by itself or starts.
-libraries=$(ldd build/deltaq | awk '$3 ~ "^/" { print $3 }' | while read -r path; do
-    dpkg-query -S "$path" 2>/dev/null || dpkg-query -S "/usr$path"
-done | sed 's/[:,].*//' | sort -u | paste -sd,)
-packages=systemd,systemd-sysv,dbus,procps,curl,jq,libopenblas0-pthread,postgresql,$libraries
-base=$PWD/build/fresh/$VERSION_CODENAME.units-$(cksum <<<"$packages" | cut -d' ' -f1).tar
+suite=${1:-$VERSION_CODENAME}
+staged=$PWD/build/fresh/units-staged
 
+# Installs below staged/, and lists there the packages that have the libraries of the binary, by the path that dpkg
+# knows (/lib is a link to /usr/lib).
+stage='make -s install DESTDIR="$staged" PREFIX=/usr NVCC= >/dev/null
+    ldd build/deltaq | while read -r _ _ path _; do
+        [ "${path#/}" = "$path" ] || dpkg-query -S "$path" 2>/dev/null || dpkg-query -S "/usr$path"
+    done | sed "s/[:,].*//" | sort -u | paste -sd, >"$staged/libraries"'
 mkdir -p build/fresh
-machine_base "$VERSION_CODENAME" "$base" "$packages"
+rm -rf "$staged"
+if [ "$suite" = "$VERSION_CODENAME" ]; then
+    staged=$staged bash -euc "$stage"
+else
+    machine_base "$suite" "$PWD/build/fresh/$suite.tar" make,git,ca-certificates
+    machine_unpack "$suite" "$PWD/build/fresh/$suite.tar" "$root"
+    git clone -q --no-hardlinks . "$root/root/deltaq"
+    machine_inside "$root" "update-ca-certificates >/dev/null; cd /root/deltaq; make -s deps-build; make -s
+        staged=/root/staged; $stage"
+    mv "$root/root/staged" "$staged"
+fi
+libraries=$(cat "$staged/libraries")
+rm "$staged/libraries"
+# And what it opens by itself or starts.
+packages=systemd,systemd-sysv,dbus,procps,curl,jq,libopenblas0-pthread,postgresql,$libraries
+base=$PWD/build/fresh/$suite.units-$(cksum <<<"$packages" | cut -d' ' -f1).tar
+
+machine_base "$suite" "$base" "$packages"
 rm -rf "$root" && mkdir "$root" && tar -C "$root" -xf "$base"
-make -s install DESTDIR="$root" PREFIX=/usr NVCC= >/dev/null
+cp -a "$staged/." "$root/"
+rm -rf "$staged"
 # Debian's own PostgreSQL is the database by URL; it waits until it is wanted.
 systemctl --quiet --root="$root" enable deltaq
 systemctl --quiet --root="$root" disable postgresql
