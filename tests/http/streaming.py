@@ -1,5 +1,6 @@
 """A client of server-sent events: reads as many as a test wants, as fast as it wants."""
 
+import itertools
 import json
 import socket
 import time
@@ -66,12 +67,12 @@ class Stream:
                 if "event" in fields:
                     yield self.last, fields["event"], json.loads(fields["data"])
 
+    def up_to(self, count):
+        """So many events, or as many as there are until the stream ends."""
+        return list(itertools.islice(self.events(), count))
+
     def take(self, count):
-        found = []
-        for event in self.events():
-            found.append(event)
-            if len(found) == count:
-                break
+        found = self.up_to(count)
         assert len(found) == count, found
         return found
 
