@@ -664,7 +664,7 @@ profile-gpu: ## Measure each kernel of a program of bench-gpu with Nsight Comput
 ARM           := aarch64-linux-gnu
 ARM_BUILD     := build/$(ARM)
 ARM_EMULATOR  := qemu-aarch64-static -cpu max -L $(ARM_BUILD)/sysroot
-ARM_PACKAGES  := libcmocka-dev $(filter lib%,$(DEBIAN_BUILD))
+ARM_PACKAGES  := libcmocka-dev $(filter lib% zlib%,$(DEBIAN_BUILD))
 ARM_MISSING   := $(foreach tool,$(ARM)-gcc qemu-aarch64-static,$(if $(shell command -v $(tool)),,$(tool))) \
                  $(if $(wildcard $(ARM_BUILD)/sysroot/.made),,$(ARM_BUILD)/sysroot)
 ARM_SKIPPED    = check-arm: skipped: $(strip $(ARM_MISSING)) is missing; `make arm-deps` installs or makes it
