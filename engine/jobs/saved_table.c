@@ -115,10 +115,15 @@ enum status saved_table_save(struct saved_table *table, struct error *error)
     return status;
 }
 
-enum status saved_table_add(struct saved_table *table, const double *row, struct error *error)
+void saved_table_put(struct saved_table *table, const double *row)
 {
     memcpy(table->values + table->done * table->width, row, (size_t)table->width * sizeof *row);
     table->done++;
+}
+
+enum status saved_table_add(struct saved_table *table, const double *row, struct error *error)
+{
+    saved_table_put(table, row);
     if (table->path[0] == '\0' || clock_seconds() - table->saved_at < SAVE_SECONDS) return STATUS_OK;
     return saved_table_save(table, error);
 }

@@ -28,7 +28,11 @@ MUST_CHECK enum status saved_table_open(const char *directory, const char *name,
 void saved_table_plan(int64_t rows, int64_t width, int64_t saves, struct run_plan *plan);
 void saved_table_reset(struct saved_table *table); /* {0} is fine */
 
-/* Adds row `done`, and writes all rows if the last write is a second ago. STATUS_DISK_FULL, STATUS_IO. */
+/* Adds row `done` without writing it, for rows that were computed together: an attempt that finds only some of them
+ * would compute the rest apart, which may give other bits. saved_table_save follows the last of them. */
+void saved_table_put(struct saved_table *table, const double *row);
+/* Adds a row that does not depend on those beside it, and writes all rows if the last write is a second ago.
+ * STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status saved_table_add(struct saved_table *table, const double *row, struct error *error);
 /* Writes all rows now, for rows that take long to compute. */
 MUST_CHECK enum status saved_table_save(struct saved_table *table, struct error *error);

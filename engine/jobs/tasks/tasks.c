@@ -83,18 +83,18 @@ static enum status group_run(struct execution *execution, struct error *error)
     return status;
 }
 
+/* Writes the group's rows at once: the next attempt begins with a whole group, as an uninterrupted run does. */
 static enum status group_keep(struct execution *execution, struct error *error)
 {
     const struct tasks_list *list = &execution->list;
     int64_t text = 0;
-    enum status status;
     for (int64_t i = 0; i < list->count; i++) {
         double *row = list->rows + i * tasks_list_row_width(list);
         const int choices = tasks_list_prompt(list, &list->indices[list->first + i])->choices;
         for (int choice = 0; choice < choices; choice++, text++)
             for (int m = 0; m < list->models; m++) row[m * TASK_CHOICES + choice] = execution->answers[m][text];
         if (i == 0) row[list->models * TASK_CHOICES + TASKS_ROW_COMPUTED] = (double)execution->group.tokens;
-        if ((status = saved_table_add(&execution->out->table, row, error)) != STATUS_OK) return status;
+        saved_table_put(&execution->out->table, row);
     }
     return saved_table_save(&execution->out->table, error);
 }

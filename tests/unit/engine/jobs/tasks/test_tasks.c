@@ -10,7 +10,9 @@
 #include "jobs/tasks/tasks_score.h"
 #include "tasks/encode.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 static const char llama[] =
     "{\"model_type\": \"llama\", \"vocab_size\": 260, \"hidden_size\": 32, \"num_attention_heads\": 4,"
@@ -197,6 +199,7 @@ static void test_a_text_too_long_loses_its_beginning(void **state)
 
 struct stopper {
     int64_t after, done, first_seen;
+    struct saved_table *table; /* NULL, or one whose last write is made to lie long ago */
 };
 
 static void note(void *owner, int64_t done, int64_t total, const char *unit)
@@ -206,6 +209,7 @@ static void note(void *owner, int64_t done, int64_t total, const char *unit)
     if (strcmp(unit, "item") != 0) return;
     if (stopper->first_seen < 0) stopper->first_seen = done;
     stopper->done = done;
+    if (stopper->table != NULL) stopper->table->saved_at = -10;
 }
 
 static enum status stop(void *owner, struct error *cause)
@@ -241,6 +245,50 @@ static void test_a_stopped_run_goes_on_where_it_stood(void **state)
     tasks_result_reset(&whole);
     tasks_result_reset(&result);
     bench_close(&bench);
+}
+
+/* Files of at most so many bytes can be written from now on; gives the limit before. */
+static rlim_t limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    return before;
+}
+
+/* Two groups of two items. The second attempt to write fails: the file has the rows that were written before, as if the
+ * run had been killed there. Rows of half a group would make the next attempt compute other groups, with other bits. */
+static void test_a_run_that_ends_between_writes_goes_on_with_a_whole_group(void **state)
+{
+    (void)state;
+    enum { HEADER = 48, GROUP = 2 };
+    struct bench bench;
+    struct tasks_result whole, result;
+    struct stopper stopper = {.after = 100, .first_seen = -1};
+    void (*const before)(int) = signal(SIGXFSZ, SIG_IGN);
+    bench_open(&bench, llama, 2);
+    struct tasks_request request = request_of(&bench);
+    request.group_tokens = 160;
+    request.monitor = &(const struct monitor){&stopper, note, NULL, stop};
+    ok(tasks_run(&request, &whole, &error));
+    stopper.table = &result.table;
+    request.fingerprint = 2;
+    const rlim_t most = limit_files(HEADER + (GROUP + 1) * (rlim_t)whole.table.width * sizeof(double));
+    const enum status status = tasks_run(&request, &result, &error);
+    (void)limit_files(most);
+    assert_true(status != STATUS_OK && stopper.done == GROUP);
+    stopper = (struct stopper){.after = 100, .first_seen = -1};
+    ok(tasks_run(&request, &result, &error));
+    assert_int_equal(stopper.first_seen, GROUP);
+    for (int64_t i = 0; i < whole.item_count; i++)
+        assert_memory_equal(whole.outcomes[i].log_likelihoods, result.outcomes[i].log_likelihoods, 2 * sizeof(double));
+    assert_int_equal(whole.tokens_computed, result.tokens_computed);
+    tasks_result_reset(&whole);
+    tasks_result_reset(&result);
+    bench_close(&bench);
+    (void)signal(SIGXFSZ, before);
 }
 
 /* Eight bits without groups change little, and something: in every architecture's file. */
@@ -383,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_choices_score_as_their_texts_alone),
         cmocka_unit_test(test_a_text_too_long_loses_its_beginning),
         cmocka_unit_test(test_a_stopped_run_goes_on_where_it_stood),
+        cmocka_unit_test(test_a_run_that_ends_between_writes_goes_on_with_a_whole_group),
         cmocka_unit_test(test_quantized_models_are_asked_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
