@@ -42,6 +42,31 @@ static enum dtype dtype_of(const struct average_request *request, int64_t tensor
     return found.dtype == DTYPE_F64 || dtype_info(found.dtype)->block > 1 ? DTYPE_F32 : found.dtype;
 }
 
+/* Whether `count` numbers of tensor `t`, from element `first` on, are finite as they will be stored. */
+static enum status finite_check(const struct average_request *request, int64_t t, int64_t first, const float *values,
+                                int64_t count, struct error *error)
+{
+    const struct dtype_info *dtype = dtype_info(dtype_of(request, t));
+    _Alignas(64) char stored[WEIGHTS_MIX_CHUNK * sizeof *values];
+    float back[WEIGHTS_MIX_CHUNK];
+    if (dtype->from_f32 == NULL) return STATUS_OK; /* the writer refuses it */
+    dtype->from_f32(values, stored, count);
+    dtype->to_f32(stored, back, count);
+    for (int64_t i = 0; i < count; i++) {
+        if (isfinite(back[i])) continue;
+        const char *name = request->family->names[t];
+        const long long element = (long long)(first + i);
+        if (!isfinite(values[i]))
+            return error_set(error, STATUS_NOT_FINITE, "the average of tensor \"%.200s\" is not finite at element %lld",
+                             name, element);
+        return error_set(error, STATUS_NOT_FINITE,
+                         "the average of tensor \"%.200s\" is %g at element %lld, too large for %s: take another "
+                         "\"dtype\", as \"f32\"",
+                         name, (double)values[i], element, dtype->name);
+    }
+    return STATUS_OK;
+}
+
 static enum status tensor_write(const struct average_request *request, const struct weights_mix *mix,
                                 struct safetensors_writer *writer, int64_t t, struct error *error)
 {
@@ -52,13 +77,9 @@ static enum status tensor_write(const struct average_request *request, const str
     for (int64_t first = 0; first < family->elements[t]; first += WEIGHTS_MIX_CHUNK) {
         const int64_t left = family->elements[t] - first, size = left < WEIGHTS_MIX_CHUNK ? left : WEIGHTS_MIX_CHUNK;
         enum status status = weights_mix_read(mix, t, first, size, sums, error);
-        for (int64_t i = 0; i < size && status == STATUS_OK; i++) {
+        for (int64_t i = 0; i < size && status == STATUS_OK; i++)
             values[i] = exact ? (float)sums[i] : round_to_odd(sums[i]);
-            if (!isfinite(values[i]))
-                status = error_set(error, STATUS_NOT_FINITE,
-                                   "the average of tensor \"%.200s\" is not finite at element %lld", family->names[t],
-                                   (long long)(first + i));
-        }
+        if (status == STATUS_OK) status = finite_check(request, t, first, values, size, error);
         if (status == STATUS_OK) status = safetensors_writer_f32(writer, t, values, size, error);
         if (status == STATUS_OK) status = monitor_check(request->monitor, error);
         if (status != STATUS_OK) return status;

@@ -16,10 +16,9 @@ struct members {
 };
 static const char *const labels[MEMBERS] = {"a", "b", "c"};
 
-static void members_open(struct members *members, const char *config)
+/* `first`: an element of each. */
+static void members_open_with(struct members *members, const char *config, const float first[MEMBERS])
 {
-    /* with weights 1, 2^-30, 0: a little above the middle between two bf16 numbers, by less than a float can say */
-    const float first[MEMBERS] = {1 + 0x1p-8f, 4, 1};
     struct error error;
     for (int k = 0; k < MEMBERS; k++) {
         tiny_write(&members->scratch[k], config,
@@ -29,6 +28,13 @@ static void members_open(struct members *members, const char *config)
     if (family_init((const struct model *const *)members->models, labels, MEMBERS, &members->family, &error) !=
         STATUS_OK)
         fail_msg("%s", error.detail);
+}
+
+static void members_open(struct members *members, const char *config)
+{
+    /* with weights 1, 2^-30, 0: a little above the middle between two bf16 numbers, by less than a float can say */
+    const float first[MEMBERS] = {1 + 0x1p-8f, 4, 1};
+    members_open_with(members, config, first);
 }
 
 static void members_close(struct members *members)
@@ -111,6 +117,47 @@ static void test_narrow_types_are_rounded_once(void **state)
     const double nearly_one[MEMBERS] = {1, 0x1p-30, 0};
     check_average(NULL, DTYPE_BF16);
     check_average(nearly_one, DTYPE_BF16);
+}
+
+/* The largest numbers of float16 and bf16 are 65504 and 3.3895e38: what is nearer to the next one above is infinite
+ * there, and may be finite as a float. */
+static void test_what_the_stored_type_cannot_hold_is_refused(void **state)
+{
+    static const char other[] = "take another \"dtype\"", none[] = "is not finite";
+    static const struct {
+        float first[MEMBERS];
+        int dtype;
+        const char *refusal; /* NULL: it is written */
+    } rows[] = {
+        {{65519, 65519, 0}, DTYPE_F16, NULL},
+        {{65520, 65520, 0}, DTYPE_F16, other},
+        {{-32760, 0, 0}, DTYPE_F16, other},
+        {{32760, 0, 0}, DTYPE_BF16, NULL},
+        {{3.396e38f, 3.396e38f, 0}, DTYPE_BF16, NULL},
+        {{3.397e38f, 3.397e38f, 0}, DTYPE_BF16, other},
+        {{3.397e38f, 3.397e38f, 0}, DTYPE_F32, NULL},
+        {{3e38f, 0, 0}, DTYPE_BF16, other},
+        {{3e38f, 0, 0}, DTYPE_F32, none},
+        {{INFINITY, 0, 0}, DTYPE_F16, none},
+    };
+    const double weights[MEMBERS] = {2, -1, 0};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *refusal = rows[i].refusal;
+        struct members members;
+        struct scratch out;
+        struct error error = {0};
+        members_open_with(&members, tiny_llama, rows[i].first);
+        scratch_open(&out);
+        const struct average_request request = {
+            .family = &members.family, .weights = weights, .directory = out.directory, .dtype = rows[i].dtype};
+        assert_int_equal(average_write(&request, &error), refusal == NULL ? STATUS_OK : STATUS_NOT_FINITE);
+        assert_true((access(scratch_path(&out, "model.safetensors"), F_OK) == 0) == (refusal == NULL));
+        if (refusal != NULL)
+            assert_true(strstr(error.detail, refusal) != NULL && strstr(error.detail, "\"model.norm.weight\"") != NULL);
+        scratch_close(&out);
+        members_close(&members);
+    }
 }
 
 /* The average of llamas whose config.json has `more`, in that type, names `expected`; NULL: it is their config.json. */
@@ -269,6 +316,7 @@ int main(void)
         cmocka_unit_test(test_sums_are_the_stated_ones),
         cmocka_unit_test(test_the_configuration_names_the_stored_type),
         cmocka_unit_test(test_narrow_types_are_rounded_once),
+        cmocka_unit_test(test_what_the_stored_type_cannot_hold_is_refused),
         cmocka_unit_test(test_mix_equals_the_file),
         cmocka_unit_test(test_other_models_are_refused_by_name),
         cmocka_unit_test(test_a_changed_member_stops_the_average),
