@@ -111,7 +111,7 @@ enum status coded_round_scales(struct coded *coded, const char *name, struct err
             raise_scale(layer, i, smallest);
             raised = true;
         }
-        const enum status status = export_format_half(layer->scales[i], &half, &cause);
+        const enum status status = export_format_half("scale", layer->scales[i], &half, &cause);
         if (status != STATUS_OK) return error_set(error, status, "%s: %s", name, cause.detail);
         dtype_info(DTYPE_F16)->to_f32(&half, &layer->scales[i], 1);
     }

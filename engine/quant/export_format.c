@@ -87,15 +87,15 @@ enum dtype export_format_half_scales(const struct export_grid *grid)
     return DTYPE_F16;
 }
 
-enum status export_format_half(float scale, uint16_t *out, struct error *error)
+enum status export_format_half(const char *what, float value, uint16_t *out, struct error *error)
 {
     static const float largest = 65504;
-    const bool small = fabsf(scale) <= largest;
-    dtype_info(DTYPE_F16)->from_f32(&scale, out, 1);
-    if (small && (scale == 0 || (*out & 0x7fff) != 0)) return STATUS_OK;
+    const bool small = fabsf(value) <= largest;
+    dtype_info(DTYPE_F16)->from_f32(&value, out, 1);
+    if (small && (value == 0 || (*out & 0x7fff) != 0)) return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED,
-                     "a scale of %g is too %s for float16: skip the module with an override, or use \"dequantized\"",
-                     (double)scale, small ? "small" : "large");
+                     "a %s of %g is too %s for float16: skip the module with an override, or use \"dequantized\"", what,
+                     (double)value, small ? "small" : "large");
 }
 
 enum status export_format_scales(const struct quantized_layer *layer, bool turned, enum dtype dtype,
@@ -108,7 +108,7 @@ enum status export_format_scales(const struct quantized_layer *layer, bool turne
     for (int64_t r = 0; r < rows && status == STATUS_OK; r++) {
         for (int64_t c = 0; c < columns && status == STATUS_OK; c++) {
             line[c] = layer->scales[turned ? c * layer->groups + r : r * layer->groups + c];
-            if (dtype == DTYPE_F16) status = export_format_half(line[c], &half, error);
+            if (dtype == DTYPE_F16) status = export_format_half("scale", line[c], &half, error);
         }
         if (status == STATUS_OK) status = weights_writer_f32(writer, index, line, columns, error);
     }

@@ -79,7 +79,7 @@ struct export_format {
                    struct export_tensor out[EXPORT_TENSORS]);
     /* The dtype in which scales of such a grid are stored. */
     enum dtype (*scales)(const struct export_grid *grid);
-    /* Scales that float16 cannot hold are STATUS_UNSUPPORTED; statuses of the writer, STATUS_NO_MEMORY. */
+    /* Scales and minima that float16 cannot hold are STATUS_UNSUPPORTED; statuses of the writer, STATUS_NO_MEMORY. */
     enum status (*write)(const struct export_grid *grid, const struct quantized_layer *layer,
                          const struct export_place *place, struct error *error);
     /* The quantization's configuration, a JSON object. */
@@ -113,8 +113,9 @@ void export_format_dynamic(const struct export_grid *grid, const struct export_m
 void export_format_names(const struct export_modules *modules, FILE *out);
 
 enum dtype export_format_half_scales(const struct export_grid *grid); /* DTYPE_F16 whatever the grid */
-/* A scale as float16. STATUS_UNSUPPORTED: too large, or so small that it becomes 0. */
-MUST_CHECK enum status export_format_half(float scale, uint16_t *out, struct error *error);
+/* A number as float16; `what` names it in messages ("scale"). STATUS_UNSUPPORTED: too large, or so small that it becomes
+ * 0. */
+MUST_CHECK enum status export_format_half(const char *what, float value, uint16_t *out, struct error *error);
 
 /* Scales [rows, groups], or (turned) [groups, rows], as entry `index`. Statuses of export_format_half for DTYPE_F16. */
 MUST_CHECK enum status export_format_scales(const struct quantized_layer *layer, bool turned, enum dtype dtype,

@@ -79,7 +79,7 @@ static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns
     return 1;
 }
 
-/* d, and where the type has one m = -zero d. */
+/* d, and where the type has one m = -zero d. A scale that float16 holds may have a minimum that it does not. */
 static enum status put_scales(const struct quantized_layer *layer, int64_t at, uint8_t *out, int *size,
                               struct error *error)
 {
@@ -87,13 +87,13 @@ static enum status put_scales(const struct quantized_layer *layer, int64_t at, u
     uint16_t bits;
     float stored;
     enum status status;
-    if ((status = export_format_half(layer->scales[at], &bits, error)) != STATUS_OK) return status;
+    if ((status = export_format_half("scale", layer->scales[at], &bits, error)) != STATUS_OK) return status;
     memcpy(out, &bits, sizeof bits);
     *size = sizeof bits;
     if (layer->coding.sym) return STATUS_OK;
     half->to_f32(&bits, &stored, 1);
     stored *= -(float)layer->zeros[at];
-    half->from_f32(&stored, &bits, 1);
+    if ((status = export_format_half("minimum", stored, &bits, error)) != STATUS_OK) return status;
     memcpy(out + *size, &bits, sizeof bits);
     *size += (int)sizeof bits;
     return STATUS_OK;

@@ -57,6 +57,7 @@ struct bench {
     struct seen seen[LAYERS_MOST];
     int seen_count;
     int fail_after; /* layers; 0: never */
+    float scale;    /* of the first group of each layer, with a zero point of 14; 0: they are as they come */
     double loss;    /* of the quantized model */
 };
 
@@ -113,6 +114,10 @@ static enum status note(void *owner, const char *name, const struct quantized_la
     const struct sequential_hook hook = export_hook(bench->job, bench->backend);
     if (bench->fail_after > 0 && bench->seen_count == bench->fail_after)
         return error_set(cause, STATUS_CANCELLED, "enough");
+    if (bench->scale > 0 && !layer->skipped) {
+        layer->scales[0] = bench->scale;
+        layer->zeros[0] = 14;
+    }
     if (!layer->skipped) {
         bench->seen_count++;
         (void)snprintf(seen->name, sizeof seen->name, "%s.weight", name);
@@ -248,6 +253,25 @@ static void test_gguf_refuses_what_it_cannot_hold(void **state)
         bench_open(&bench, cases[i].config, rtn(cases[i].bits, cases[i].group_size, cases[i].sym));
         assert_int_equal(export_check(EXPORT_GGUF, &bench.method, bench.model, &error), STATUS_UNSUPPORTED);
         assert_string_equal(error.pointer, "/export");
+        bench_close(&bench);
+    }
+}
+
+/* 4676 and 4680 are scales that float16 holds; their minima are -65464 and -65520, which would be stored as infinity. */
+static void test_gguf_refuses_minima_beyond_float16(void **state)
+{
+    static const float scales[] = {4676, 4680};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct bench bench;
+        bench_open(&bench, wide_qwen3, rtn(4, 32, false));
+        bench.scale = scales[i];
+        ok(export_open(EXPORT_GGUF, &bench.method, bench.model, bench.directory, &bench.job, &error));
+        assert_int_equal(quantize(&bench), i == 0 ? STATUS_OK : STATUS_UNSUPPORTED);
+        if (i == 0)
+            ok(export_finish(bench.job, NULL, &error));
+        else
+            assert_non_null(strstr(error.detail, "layers.0.self_attn.q_proj.weight: a minimum of -65520 is too large"));
         bench_close(&bench);
     }
 }
@@ -465,6 +489,7 @@ int main(void)
         cmocka_unit_test(test_gguf_gives_back_the_same_bits),
         cmocka_unit_test(test_gguf_repeats_the_scales_of_wide_groups),
         cmocka_unit_test(test_gguf_refuses_what_it_cannot_hold),
+        cmocka_unit_test(test_gguf_refuses_minima_beyond_float16),
         cmocka_unit_test(test_awqs_scales_go_into_what_stands_before),
         cmocka_unit_test(test_awqs_scales_without_a_place_are_refused),
         cmocka_unit_test(test_a_run_that_ends_early_leaves_no_weights_in_place),
