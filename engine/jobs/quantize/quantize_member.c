@@ -350,17 +350,20 @@ enum status quantize_member_leave(struct quantize_member_state *state, struct er
     return status;
 }
 
-/* A method that quantizes the output matrix gets a rounded copy; the full-precision stream needs the original. */
+/* A method that quantizes the output matrix gets a rounded copy; the full-precision stream needs the original. A
+ * checkpoint needs no room for it where the embeddings are the same matrix with the same bits. */
 enum status quantize_member_head(struct quantize_member_state *state, const struct head *head, struct error *error)
 {
     const struct quantize_pass *pass = state->pass;
     const struct matrix output = head->weights.output;
-    const int64_t bits = state->request->method.options.lm_head_bits;
+    const struct quantize_options *options = &state->request->method.options;
+    const int64_t bits = options->lm_head_bits;
     int64_t stored = 0;
     enum status status;
     if (bits == 0) return STATUS_OK;
     if ((status = copy_matrix(pass->backend, output, &state->output, error)) != STATUS_OK) return status;
     status = ends_round(pass->backend, pass->model->ends.output.name, state->output, bits, &stored, error);
+    if (pass->model->config.tied && options->embedding_bits == bits) return status;
     state->end_bits += stored;
     state->end_weights += output.rows * output.columns;
     return status;

@@ -229,6 +229,49 @@ static void test_embeddings_and_output_are_rounded_when_asked(void **state)
     close_fixture(&f);
 }
 
+/* One matrix is stored for both ends if it is tied and rounded to the same bits as both. Its rows have 32 columns, and so
+ * a scale each; what is not rounded is stored in 32 bits. */
+static void test_a_matrix_that_is_both_ends_is_counted_once(void **state)
+{
+    enum { ROWS = 50, COLUMNS = 32, SIZE = ROWS * COLUMNS };
+    static const struct {
+        const char *config;
+        int64_t embedding, output;
+        int rounded[2]; /* bits of the rounded matrices that are stored; 0: none */
+        int plain;      /* matrices that are stored as they are */
+    } rows[] = {
+        {tiny_llama, 8, 8, {8, 0}, 0},    {tiny_llama, 8, 4, {8, 4}, 0},    {tiny_llama, 8, 0, {8, 0}, 1},
+        {tiny_llama, 0, 8, {8, 0}, 1},    {tiny_gpt_neox, 8, 8, {8, 8}, 0}, {tiny_gpt_neox, 8, 4, {8, 4}, 0},
+        {tiny_gpt_neox, 0, 8, {8, 0}, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fixture f;
+        struct quantize_method method = rtn_of(8);
+        double bits = 0, weights = 0;
+        open_fixture(&f, rows[i].config, 12, 24);
+        const double parameters = (double)f.model->parameters, matrices = f.model->config.tied ? 1 : 2;
+        method.options.embedding_bits = rows[i].embedding;
+        method.options.lm_head_bits = rows[i].output;
+        struct quantize_result result = run(&f, method);
+        for (int64_t k = 0; k < result.layer_count; k++) {
+            bits += (double)result.layers[k].bits;
+            weights += (double)(result.layers[k].rows * result.layers[k].columns);
+        }
+        const double others = parameters - weights - matrices * SIZE;
+        for (int end = 0; end < 2; end++) {
+            if (rows[i].rounded[end] == 0) continue;
+            bits += ROWS * (COLUMNS * rows[i].rounded[end] + 16);
+            weights += SIZE;
+        }
+        assert_true(fabs(result.bits_per_weight - bits / weights) < 1e-12);
+        const double whole = bits + 32 * (others + rows[i].plain * SIZE);
+        assert_true(fabs(result.model_bits_per_weight - whole / parameters) < 1e-12);
+        quantize_result_reset(&result);
+        close_fixture(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_overrides_reach_the_modules_that_they_name),
         cmocka_unit_test(test_overrides_that_cannot_be_are_refused),
         cmocka_unit_test(test_embeddings_and_output_are_rounded_when_asked),
+        cmocka_unit_test(test_a_matrix_that_is_both_ends_is_counted_once),
     };
     return cmocka_run_group_tests_name("methods", tests, NULL, NULL);
 }
