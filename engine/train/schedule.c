@@ -38,12 +38,14 @@ static double fall_and_rise(double x)
     return 0.5 * (1 + cos(2 * M_PI * x));
 }
 
-/* The part of the present cycle that has passed, `steps` after the first cycle began. */
+/* The part of the present cycle that has passed, `steps` after the first cycle began. A length that is a whole number
+ * may come out slightly above it (100 * 1.1): a step so close to the end of its cycle begins the next one. */
 static double part_of_cycle(const struct schedule *schedule, int64_t steps)
 {
+    static const double nearly_one = 1 - 1e-12;
     double length = (double)schedule->period, passed = (double)steps;
     if (schedule->growth <= 1) return fmod(passed, length) / length;
-    for (; passed >= length; length *= schedule->growth) passed -= length;
+    for (; passed >= length * nearly_one; length *= schedule->growth) passed = fmax(passed - length, 0);
     return passed / length;
 }
 

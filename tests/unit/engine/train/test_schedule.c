@@ -71,6 +71,60 @@ static void test_sgdr_restarts_in_cycles_that_grow(void **state)
     near(schedule_rate(&s, 4), 1.5);
 }
 
+/* The cosine in the cycle of `length` steps that began at `start`. */
+static void in_cycle(const struct schedule *s, int64_t step, int64_t start, int64_t length)
+{
+    const double expected = 0.5 * (1 + cos(M_PI * (double)(step - start) / (double)length));
+    const double found = schedule_rate(s, step);
+    if (!(fabs(found - expected) <= 1e-9))
+        fail_msg("period %lld, growth %g: %.17g at step %lld, expected %.17g", (long long)s->period, s->growth, found,
+                 (long long)step, expected);
+}
+
+/* Whole lengths may be slightly above or below their products in double: 100 * 1.1 is above 110. */
+static void test_cycles_of_whole_lengths_begin_at_their_steps(void **state)
+{
+    static const struct {
+        int64_t period, up, down;
+        int cycles; /* of whole lengths */
+    } rows[] = {{100, 11, 10, 3}, {1000000000, 11, 10, 10}, {1000000000, 12, 10, 10}, {1000, 13, 10, 4}, {4, 2, 1, 30}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct schedule s = {.kind = SCHEDULE_SGDR,
+                                   .peak = 1,
+                                   .period = rows[i].period,
+                                   .growth = (double)rows[i].up / (double)rows[i].down,
+                                   .total = INT64_MAX};
+        int64_t start = 0, length = rows[i].period;
+        for (int cycle = 0; cycle < rows[i].cycles;
+             cycle++, start += length, length = length * rows[i].up / rows[i].down)
+            for (int64_t k = 0; k < 4; k++) in_cycle(&s, start + k * (length - 1) / 3, start, length);
+        near(schedule_rate(&s, start), 1);
+    }
+    for (int64_t tenths = 11; tenths <= 30; tenths++)
+        for (int64_t period = 10; period <= 1000; period += 10) {
+            const struct schedule s = {
+                .kind = SCHEDULE_SGDR, .peak = 1, .period = period, .growth = (double)tenths / 10, .total = INT64_MAX};
+            const int64_t length = period * tenths / 10, next = period + length;
+            in_cycle(&s, next - 1, period, length);
+            near(schedule_rate(&s, next), 1);
+        }
+}
+
+/* The cycle k begins at period (growth^k - 1) / (growth - 1), between two steps. */
+static void test_many_cycles_do_not_drift(void **state)
+{
+    const struct schedule s = {.kind = SCHEDULE_SGDR, .peak = 1, .period = 100, .growth = 1.1, .total = INT64_MAX};
+    (void)state;
+    for (int k = 4; k < 200; k++) {
+        const long double growth = (long double)s.growth, power = powl(growth, k);
+        const long double start = 100 * (power - 1) / (growth - 1), step = ceill(start);
+        const double x = (double)((step - start) / (100 * power));
+        assert_true(fabs(schedule_rate(&s, (int64_t)step) - 0.5 * (1 + cos(M_PI * x))) <= 1e-9);
+        assert_true(schedule_rate(&s, (int64_t)step - 1) < 0.01);
+    }
+}
+
 static void test_oscillation_falls_and_rises_from_its_start(void **state)
 {
     (void)state;
@@ -178,6 +232,8 @@ int main(void)
         cmocka_unit_test(test_cosine_and_linear_fall_from_the_warmup_on),
         cmocka_unit_test(test_constant_and_wsd_without_decay_stay),
         cmocka_unit_test(test_sgdr_restarts_in_cycles_that_grow),
+        cmocka_unit_test(test_cycles_of_whole_lengths_begin_at_their_steps),
+        cmocka_unit_test(test_many_cycles_do_not_drift),
         cmocka_unit_test(test_oscillation_falls_and_rises_from_its_start),
         cmocka_unit_test(test_the_stable_part_does_not_depend_on_the_total),
         cmocka_unit_test(test_a_schedule_is_at_its_peak_until_it_bends),
