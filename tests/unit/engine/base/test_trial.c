@@ -99,7 +99,11 @@ static void test_a_body_dies_with_its_parent(void **state)
     (void)state;
     assert_int_equal(trial_memory_new(sizeof *told, "a test", &told, &error), STATUS_OK);
     const struct trial trial = {behave, &behaviour, &told->progress, sizeof *told, 600, "the first step"};
-    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) { /* an emulated system */
+        print_message("skip: the system gives no orphans to whoever asks for them\n");
+        trial_memory_free(told, sizeof *told);
+        skip();
+    }
     const pid_t parent = fork();
     assert_true(parent >= 0);
     if (parent == 0) _exit(trial_run(&trial, failure, &error) == STATUS_OK ? 0 : 1);
