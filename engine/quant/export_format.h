@@ -113,8 +113,8 @@ void export_format_dynamic(const struct export_grid *grid, const struct export_m
 void export_format_names(const struct export_modules *modules, FILE *out);
 
 enum dtype export_format_half_scales(const struct export_grid *grid); /* DTYPE_F16 whatever the grid */
-/* A number as float16; `what` names it in messages ("scale"). STATUS_UNSUPPORTED: too large, or so small that it becomes
- * 0. */
+/* A number as float16; `what` names it in messages ("scale"). STATUS_UNSUPPORTED: too large, or so small that it
+ * becomes 0. */
 MUST_CHECK enum status export_format_half(const char *what, float value, uint16_t *out, struct error *error);
 
 /* Scales [rows, groups], or (turned) [groups, rows], as entry `index`. Statuses of export_format_half for DTYPE_F16. */

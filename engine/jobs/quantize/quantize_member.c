@@ -351,7 +351,7 @@ enum status quantize_member_leave(struct quantize_member_state *state, struct er
 }
 
 /* A method that quantizes the output matrix gets a rounded copy; the full-precision stream needs the original. A
- * checkpoint needs no room for it where the embeddings are the same matrix with the same bits. */
+ * checkpoint stores it once where the embeddings are the same matrix with the same bits. */
 enum status quantize_member_head(struct quantize_member_state *state, const struct head *head, struct error *error)
 {
     const struct quantize_pass *pass = state->pass;

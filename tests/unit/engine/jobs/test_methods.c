@@ -229,8 +229,8 @@ static void test_embeddings_and_output_are_rounded_when_asked(void **state)
     close_fixture(&f);
 }
 
-/* One matrix is stored for both ends if it is tied and rounded to the same bits as both. Its rows have 32 columns, and so
- * a scale each; what is not rounded is stored in 32 bits. */
+/* One matrix is stored for both ends if it is tied and rounded to the same bits as both. Its rows have 32 columns, and
+ * so a scale each; what is not rounded is stored in 32 bits. */
 static void test_a_matrix_that_is_both_ends_is_counted_once(void **state)
 {
     enum { ROWS = 50, COLUMNS = 32, SIZE = ROWS * COLUMNS };

@@ -257,7 +257,7 @@ static void test_gguf_refuses_what_it_cannot_hold(void **state)
     }
 }
 
-/* 4676 and 4680 are scales that float16 holds; their minima are -65464 and -65520, which would be stored as infinity. */
+/* Float16 holds the scales 4676 and 4680, and the minimum -65464 of the first; -65520 would be stored as infinity. */
 static void test_gguf_refuses_minima_beyond_float16(void **state)
 {
     static const float scales[] = {4676, 4680};
