@@ -96,14 +96,16 @@ enum status gate_find(struct connection *connection, const char *reference, stru
 #define PLACE       " (coalesce(c.step, 9223372036854775807), c.number) "
 #define OTHER_PLACE " (coalesce(a.step, 9223372036854775807), a.number) "
 #define SHARED      "(k.own or m.metric not in " BETWEEN_CHECKPOINTS ")"
+/* The quantizer among a run's parameters. `method` of a sharpness run is how it finds eigenvalues. */
+#define METHOD "case r.kind when 'sharpness' then s.params::jsonb -> 'direction' else s.params::jsonb end -> 'method'"
 /* $3: every key must have its value. method.NAME is a parameter of the run's method and matches quantized numbers
  * only. */
 #define SERIES_FITS                                                                                              \
     " not exists (select 1 from jsonb_each($3::jsonb) f where case f.key when 'label' then to_jsonb(m.label)"    \
     " when 'dataset' then to_jsonb(m.dataset) when 'protocol' then to_jsonb(m.protocol) when 'calibration' then" \
     " to_jsonb(m.calibration) when 'method' then to_jsonb(m.method) when 'method.name' then to_jsonb(m.method)"  \
-    " when 'method.bits' then to_jsonb(m.bits) else case when m.label <> '' then s.params::jsonb -> 'method' ->" \
-    " substr(f.key, 8) end end is distinct from f.value)"
+    " when 'method.bits' then to_jsonb(m.bits) else case when m.label <> '' then " METHOD " -> substr(f.key, 8)" \
+    " end end is distinct from f.value)"
 
 /* $1 the checkpoint, $2 the metric; $4 = 0: of it alone, else of $5 checkpoints up to it. */
 #define NEWEST_UP_TO                                                                                              \

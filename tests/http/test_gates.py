@@ -190,6 +190,22 @@ def test_all_series_that_fit_must_pass_and_the_worst_is_shown(service, course, n
     assert one(service, f"{name} group", "step0")["verdict"] == "pass"
 
 
+def test_numbers_of_a_sharpness_run_are_matched_by_the_quantizer_of_its_direction(service, course, name):
+    """`method` of such a run is how it finds eigenvalues."""
+    service.checkpoint(models.write_llama(service.files / name, seed=664), name, "step0", step=0)
+    direction = {"method": {"name": "rtn", "bits": 8, "group_size": 16}, "random_directions": 1}
+    run = service.run("sharpness", checkpoint=f"{name}/step0", dataset="gates-data", sequence_length=None,
+                      estimators=[], direction=direction)
+    assert run["state"] == "succeeded" and run["params"]["method"] == "lanczos"
+    for metric in ("predicted_delta", "gradient_term", "curvature_term", "measured_delta", "random_delta"):
+        for size, word in ((16, "pass"), (32, "pending")):
+            gate = f"{name} {metric} {size}"
+            make(service, gate, {"metric": metric, "series": {"method.name": "rtn", "method.group_size": size},
+                                 "max": 1e6}, trajectory=name)
+            rule = one(service, gate, "step0")
+            assert (rule["verdict"], rule["value"]) == (word, run["result"][metric] if word == "pass" else None)
+
+
 def test_integrity_is_pending_until_the_weights_are_read(service, course, name):
     for i, seed in enumerate((1, 2, 2)):
         place = models.write_llama(service.files / name / str(i), seed=seed)
