@@ -5,6 +5,7 @@ import io
 
 import models
 import pytest
+from streaming import Stream
 
 KEY = ("checkpoint", "series")
 
@@ -29,9 +30,9 @@ def measure(service, step, bits):
     return run["id"]
 
 
-def updates(service, since, query=""):
+def updates(service, since, query="", trajectory="updates"):
     """Rows and cursor, over all pages."""
-    page = service.get(f"/v1/measurements?trajectory=updates&updated_since={since}{query}").json
+    page = service.get(f"/v1/measurements?trajectory={trajectory}&updated_since={since}{query}").json
     rows = page["items"]
     while page["next"]:
         page = service.get(page["next"]).json
@@ -83,8 +84,8 @@ def test_a_changed_checkpoint_changes_all_its_rows_and_no_others(service, course
     assert rows == [] and int(later) > int(after)
 
 
-def trace(service, seed):
-    run = service.run("sharpness", checkpoint="updates/step0", dataset="updates-data", sequence_length=None,
+def trace(service, seed, checkpoint="updates/step0"):
+    run = service.run("sharpness", checkpoint=checkpoint, dataset="updates-data", sequence_length=None,
                       estimators=["trace"], probes=2, seed=seed)
     assert run["state"] == "succeeded"
     return run["id"], run["result"]["trace"]
@@ -108,6 +109,41 @@ def test_rows_whose_newest_run_is_deleted_have_changed_and_show_the_run_before(s
     _, before = updates(service, 0)
     assert service.request("DELETE", f"/v1/runs/{asked['id']}").status == 204
     assert updates(service, before)[0] == []  # none of the newest numbers was its
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_rows_that_show_numbers_of_a_deleted_checkpoint_have_changed(service, course, name, at_once):
+    """One is measured, and others of its content show that; one after another is deleted, or the trajectory."""
+    owner, twin = f"{name}-owner", f"{name}-twin"
+    place = models.write_llama(service.files / name, seed=431 + at_once)
+    for trajectory, checkpoints in ((owner, 3), (twin, 2)):
+        for i in range(checkpoints):
+            service.checkpoint(place, trajectory, f"step{i}", step=i)
+    assert service.run("evaluate", checkpoint=f"{twin}/step1", dataset="updates-data",
+                       sequence_length=None)["state"] == "succeeded"
+    values = [trace(service, 5 + i, f"{owner}/step{i}")[1] for i in range(2)]
+    assert values[0] != values[1]
+
+    def delete(path, expected):
+        """Deletes; `expected`: the traces that the rows of the others have then, None for none of them changed."""
+        _, before = updates(service, 0, trajectory=twin)
+        assert service.request("DELETE", path).status == 204
+        rows, after = updates(service, before, trajectory=twin)
+        assert [row.get("trace") for row in rows] == expected
+        with Stream(service.port, f"/v1/events?after={before}&kind=checkpoint&follow=false") as stream:
+            told = [(data["trajectory"], data["checkpoint_name"], data["action"]) for _, _, data in stream.events()]
+        assert told[-2:] == [(twin, "step0", "changed"), (twin, "step1", "changed")] or not expected
+        return told
+
+    assert delete(f"/v1/checkpoints/{owner}%2Fstep2", []) == [(owner, "step2", "deleted")]  # it was not measured
+    if at_once:
+        told = delete(f"/v1/trajectories/{owner}", [None, None])
+        assert sorted(told[:-2]) == [(owner, f"step{i}", "deleted") for i in range(2)]
+    else:
+        told = delete(f"/v1/checkpoints/{owner}%2Fstep1", [values[0], values[0]])
+        assert told[:-2] == [(owner, "step1", "deleted"), (owner, "step0", "changed")]
+        assert len(delete(f"/v1/checkpoints/{owner}%2Fstep0", [None, None])) == 3
+    assert service.sql("select count(*) from measured_gone") == [["0"]]
 
 
 def test_as_lines_and_as_csv_the_cursor_is_a_header(service, course):
