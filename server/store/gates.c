@@ -202,6 +202,10 @@ enum status gate_read(struct connection *connection, const char *checkpoint, boo
 /* Changes that may change a verdict. */
 #define CONCERNS " (c.kind in ('checkpoint', 'measurement') or (c.kind = 'run' and c.data ->> 'to' = 'succeeded'))"
 
+/* Whether the checkpoint of the change `c` left its place in the trajectory, and the step of that place. */
+#define LEFT_PLACE "(c.data ->> 'action' = 'deleted' or c.data ? 'step_before')"
+#define LEFT_STEP  "(c.data ->> case c.data ->> 'action' when 'deleted' then 'step' else 'step_before' end)::bigint"
+
 enum status gate_horizon(struct connection *connection, int64_t after, int64_t most, int64_t *until,
                          struct error *error)
 {
@@ -228,8 +232,11 @@ enum status gate_touched(struct connection *connection, int64_t after, int64_t u
         " alike as (select c.id, c.trajectory, c.step, c.number from checkpoints c join touched t on t.id = c.id"
         " union select o.id, o.trajectory, o.step, o.number from checkpoints c join touched t on t.id = c.id"
         " join checkpoints o on o.sha256 = c.sha256),"
+        " places as (select trajectory, step, number from alike union select c.data ->> 'trajectory_id', " LEFT_STEP ","
+        " coalesce((c.data ->> 'number')::bigint, k.number, 0) from changes c left join checkpoints k"
+        " on k.id = c.checkpoint where c.id > $1 and c.id <= $2 and c.kind = 'checkpoint' and " LEFT_PLACE "),"
         " pairs as (select g.id as gate, a.id as checkpoint from alike a join gates g on g.trajectory = a.trajectory"
-        " union select g.id, n.id from alike a join gates g on g.trajectory = a.trajectory cross join lateral"
+        " union select g.id, n.id from places a join gates g on g.trajectory = a.trajectory cross join lateral"
         " (select c.id from checkpoints c join gate_verdicts v on v.gate = g.id and v.checkpoint = c.id"
         " where c.trajectory = g.trajectory and" PLACE ">" OTHER_PLACE "order by" PLACE "limit $3) n"
         " where exists (select 1 from json_array_elements(g.rules) r where r ->> 'against_last' is not null"

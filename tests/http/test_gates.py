@@ -342,6 +342,45 @@ def test_verdicts_that_change_are_events_and_failures_alerts(service, course, na
     assert (kind, told["checkpoint_name"], told["from"], told["verdict"]) == ("verdict", "step1", "fail", "pending")
 
 
+def test_a_verdict_on_numbers_of_a_checkpoint_that_is_deleted_is_told(service, course, name):
+    """Of two checkpoints of one content one is measured; the other one, of another trajectory, has the gate."""
+    place = models.write_llama(service.files / name, seed=84)
+    for trajectory in ("owner", "twin"):
+        service.checkpoint(place, f"{name}-{trajectory}", "step5", step=5)
+    make(service, name, {"metric": "delta", "series": RTN4, "max": 1e6}, trajectory=f"{name}-twin")
+    quantize(service, f"{name}-owner/step5", 4)
+    with Stream(service.port, f"/v1/events?after=0&trajectory={name}-twin&kind=verdict") as stream:
+        events = stream.events()
+        _, _, told = next(events)
+        assert (told["checkpoint_name"], told["from"], told["verdict"]) == ("step5", "pending", "pass")
+        assert service.request("DELETE", f"/v1/checkpoints/{name}-owner%2Fstep5").status == 204
+        _, _, told = next(events)
+    assert (told["checkpoint_name"], told["from"], told["verdict"]) == ("step5", "pass", "pending")
+    assert verdict(service, name, "step5")["verdict"] == "pending"
+
+
+def test_verdicts_behind_the_place_that_a_checkpoint_left_are_told(service, name):
+    """They were compared with it: it is moved, then another one is deleted."""
+    scaled(service, name, (1, 1.2, 0.9, 1.1), measured=())
+    make(service, name, {"metric": "weight_l2", "against_last": 1, "max_change": 0}, trajectory=name)
+    measure_health(service, name, range(4))
+    with Stream(service.port, f"/v1/events?after=0&trajectory={quoted(name)}&kind=verdict") as stream:
+        events = stream.events()
+
+        def told():
+            data = next(events)[2]
+            return data["checkpoint_name"], data["from"], data["verdict"], data["rules"][0]["compared_with"]
+
+        assert [told() for _ in range(3)] == [
+            ("step1", "pending", "fail", ["step0"]), ("step2", "pending", "pass", ["step1"]),
+            ("step3", "pending", "fail", ["step2"])]
+        moved = service.request("PATCH", f"/v1/checkpoints/{quoted(name)}%2Fstep2", {"step": 4000})
+        assert moved.status == 200
+        assert told() == ("step3", "fail", "pass", ["step1"])
+        assert service.request("DELETE", f"/v1/checkpoints/{quoted(name)}%2Fstep1").status == 204
+        assert told() == ("step3", "pass", "fail", ["step0"])
+
+
 def test_wait_holds_the_answer_while_it_is_pending(service, course, name):
     service.checkpoint(models.write_llama(service.files / name, seed=90), name, "step0", step=0)
     make(service, name, {"metric": "loss", "max": 100}, trajectory=name)
