@@ -71,6 +71,7 @@ static enum status turn_body(struct connection *connection, void *context, struc
         json_decref(turn->failed); /* of an attempt that was rolled back */
         turn->failed = json_incref(pair);
     }
+    if (status == STATUS_OK && until > after) status = gate_forget(connection, after, until, error);
     turn->moved = status == STATUS_OK && until > after;
     turn->told = turn->moved && json_array_size(pairs) > 0;
     json_decref(pairs);

@@ -17,7 +17,9 @@ enum { BATCH = 1000, WINDOW = 5000, PRUNE = 10000, CURSOR_DIGITS = 18, INPUTS_SH
 /* ---- ids ---- */
 
 /* The lock on change_log's row is held until the commit, so the next transaction that gives ids sees all rows of this
- * one and continues above them. The statement after the lock sees everything that was committed during the wait. */
+ * one and continues above them. The statement after the lock sees everything that was committed during the wait. It
+ * writes no row that another transaction may hold, and refers to none by a key: all would wait for whoever deletes a
+ * checkpoint. */
 static enum status number_body(struct connection *connection, void *context, struct error *error)
 {
     int64_t *count = context;
@@ -43,6 +45,9 @@ static enum status number_body(struct connection *connection, void *context, str
         " marked as (insert into change_marks (checkpoint, run, change) select p.checkpoint, coalesce(p.run, ''),"
         " max(p.id) from placed p join checkpoints c on c.id = p.checkpoint where p.kind in ('checkpoint',"
         " 'measurement') group by 1, 2 on conflict (checkpoint, run) do update set change = excluded.change),"
+        " unmarked as (delete from change_marks m using placed p where p.kind = 'checkpoint'"
+        " and p.data ->> 'action' = 'deleted' and m.checkpoint = p.checkpoint"
+        " and not exists (select from checkpoints c where c.id = p.checkpoint)),"
         " counted as (insert into run_transitions as t (kind, from_state, to_state, reason, count)"
         " select data ->> 'run_kind', coalesce(data ->> 'from', ''), data ->> 'to', coalesce(data ->> 'reason',"
         " case when data ? 'error' then 'error' else '' end), count(*) from taken where kind = 'run'"

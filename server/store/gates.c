@@ -250,6 +250,16 @@ enum status gate_touched(struct connection *connection, int64_t after, int64_t u
         VALUES(value_integer(after), value_integer(until), value_integer(AFTER_MOST)), document, error);
 }
 
+enum status gate_forget(struct connection *connection, int64_t after, int64_t until, struct error *error)
+{
+    return connection_execute(connection,
+                              CONNECTION_KEEPS_PLAN
+                              "delete from gate_verdicts v using changes c where c.id > $1 and c.id <= $2"
+                              " and c.kind = 'checkpoint' and c.data ->> 'action' = 'deleted'"
+                              " and v.checkpoint = c.checkpoint",
+                              VALUES(value_integer(after), value_integer(until)), NULL, error);
+}
+
 enum status gate_tell(struct connection *connection, const struct gate_row *gate, const json_t *verdict,
                       struct error *error)
 {

@@ -58,13 +58,16 @@ MUST_CHECK enum status gate_read(struct connection *connection, const char *chec
 /* For who follows the log (store/followers.h), inside one transaction of the caller: */
 
 /* [{"gate", "checkpoint"}]: ids of the pairs whose verdict the changes in (after, until] may have altered: the
- * checkpoints themselves, those of the same content, the next hundred with a verdict, and, where weights were read,
- * every checkpoint with a verdict. */
+ * checkpoints themselves, those of the same content, the next hundred with a verdict behind the places where they are
+ * and, if they were moved or deleted, were, and, where weights were read, every checkpoint with a verdict. */
 MUST_CHECK enum status gate_touched(struct connection *connection, int64_t after, int64_t until, json_t **document,
                                     struct error *error);
 /* *until: the last of the next `most` changes that concern any gate; the log's end when there are none. */
 MUST_CHECK enum status gate_horizon(struct connection *connection, int64_t after, int64_t most, int64_t *until,
                                     struct error *error);
+/* Removes the verdicts on checkpoints whose deletion is among the changes in (after, until]. No key does: who judges
+ * would wait for a deletion that is under way. */
+MUST_CHECK enum status gate_forget(struct connection *connection, int64_t after, int64_t until, struct error *error);
 /* Stores a verdict document (follow/verdict.h). When it differs from the last one (pending where there was none), a
  * change of kind verdict is written; a failure also writes an alert. */
 MUST_CHECK enum status gate_tell(struct connection *connection, const struct gate_row *gate, const json_t *verdict,

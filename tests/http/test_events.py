@@ -13,6 +13,7 @@ import numpy
 import pytest
 from service import Service
 from streaming import Stream
+from test_watch import until
 
 LIMIT = 120
 
@@ -315,6 +316,43 @@ def test_what_is_too_old_is_removed_and_a_cursor_before_it_is_told_so(outside):
     for after in ("after=2", "after=0"):  # 0: from the beginning of what is kept
         with Stream(outside.first.port, f"/v1/events?{after}") as stream:
             assert words(stream.take(1)) == ["new"]
+
+
+def test_a_deletion_that_takes_long_holds_up_nobody(outside):
+    """While a checkpoint of one trajectory is being deleted and a change of it waits for its id, other trajectories
+    have their events, their new rows and their verdicts."""
+    outside.sql("""
+        insert into trajectories (id, name) values ('a', 'other'), ('b', 'going');
+        insert into checkpoints (id, trajectory, name, source, step) values
+            ('a1', 'a', 'step1', '{}', 1), ('b1', 'b', 'step1', '{}', 1), ('b2', 'b', 'step2', '{}', 2);
+        insert into gates (name, trajectory, rules) select t, t,
+            '[{"metric": "loss", "max": 2, "straddle": "value"}]' from unnest(array['a', 'b']) t;
+        insert into runs (id, kind, state, epoch, result_epoch, finished_at)
+            values ('r', 'evaluate', 'succeeded', 1, 1, now());
+        insert into run_specs (run, params) values ('r', '{}');
+        select change_of_checkpoint('changed', c) from checkpoints c""")
+    followed = "select f.after = l.last and not exists (select from changes_pending) from followers f, change_log l"
+    until("all is judged", lambda: outside.sql(followed) == "t")
+    deleting = subprocess.Popen(outside.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deleting.stdin.write("set idle_in_transaction_session_timeout = 0; begin;"
+                         " delete from checkpoints where id = 'b1'; select 'deleted';\n")
+    deleting.stdin.flush()
+    assert deleting.stdout.readline() == "deleted\n"
+    outside.sql("select change_of_checkpoint('changed', c) from checkpoints c where id = 'b1';"
+                " insert into measurements (run, epoch, checkpoint, metric, value, label)"
+                " values ('r', 1, 'a1', 'loss', 1, '')")
+    answer = outside.first.get("/v1/measurements?trajectory=other&updated_since=0")
+    assert answer.status == 200 and [row["loss"] for row in answer.json["items"]] == [1]
+    with Stream(outside.first.port, "/v1/events?after=0&kind=verdict") as stream:
+        (_, _, told), = stream.take(1)
+    assert (told["trajectory"], told["verdict"]) == ("other", "pass")
+    until("all is judged", lambda: outside.sql(followed) == "t")
+    left = ("select (select count(*) from change_marks where checkpoint = c),"
+            " (select count(*) from gate_verdicts where checkpoint = c) from unnest(array['b1', 'b2']) c order by c")
+    assert outside.sql(left) == "1|1\n1|1"
+    deleting.communicate("commit;\n", timeout=LIMIT)
+    until("all is judged", lambda: outside.sql(followed) == "t")
+    assert outside.sql(left) == "0|0\n1|1"  # what was kept of it goes with it
 
 
 def test_what_there_was_before_the_log_begins_it(outside):
