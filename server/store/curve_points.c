@@ -48,16 +48,25 @@ static const char own_points[] = POINTS(OWN);
 static const char own_and_shared_points[] = POINTS(OWN SHARED);
 static const char all_points[] = POINTS(OWN SHARED RATES);
 
+enum status curve_points_shared(struct connection *connection, const json_t *trajectories, bool *shared,
+                                struct error *error)
+{
+    if (json_array_size(trajectories) == 0)
+        return connection_query_boolean(connection, CONNECTION_KEEPS_PLAN "select exists (select from same_content)",
+                                        NO_VALUES, shared, error);
+    return connection_query_boolean(connection,
+                                    CONNECTION_KEEPS_PLAN
+                                    "select exists (select from same_content where trajectory = any (" CURVE_NAMED "))",
+                                    VALUES(value_json(trajectories)), shared, error);
+}
+
 static enum status choose_statement(struct connection *connection, const json_t *trajectories, const char *metric,
                                     const char **out, struct error *error)
 {
     bool shared = false;
     *out = all_points;
     if (strcmp(metric, "learning_rate") == 0) return STATUS_OK;
-    const enum status status = connection_query_boolean(
-        connection,
-        CONNECTION_KEEPS_PLAN "select exists (select from same_content where trajectory = any (" CURVE_NAMED "))",
-        VALUES(value_json(trajectories)), &shared, error);
+    const enum status status = curve_points_shared(connection, trajectories, &shared, error);
     *out = shared ? own_and_shared_points : own_points;
     return status;
 }

@@ -52,6 +52,11 @@ MUST_CHECK enum status curve_points_read(struct connection *connection, const js
                                          struct error *error);
 void curve_points_reset(struct curve_points *points);
 
+/* Whether another checkpoint has, or had, the content of one of the trajectories, ids; of any where none is named. Only
+ * then does a question have to look for numbers that were measured elsewhere. */
+MUST_CHECK enum status curve_points_shared(struct connection *connection, const json_t *trajectories, bool *shared,
+                                           struct error *error);
+
 /* The value as PostgreSQL writes it; NULL for null. Lent. */
 const char *curve_points_text(const struct curve_points *points, int row, enum curve_column column);
 

@@ -1,6 +1,7 @@
 #include "store/curves.h"
 
 #include "store/curve_points.h"
+#include "store/shared_measurements.h"
 #include "store/trajectories.h"
 
 #include <string.h>
@@ -111,9 +112,16 @@ enum status curve_read(struct connection *connection, const struct curve_query *
     " join series s on s.id = n.series where n.metric = " metric                                                   \
     " and (json_array_length($1::json) = 0 or n.trajectory = any (" CURVE_NAMED "))" OF_CHECKPOINT(metric, "step") \
         OF_CHECKPOINT(metric, "tokens") OF_CHECKPOINT(metric, "learning_rate")
-#define X_NUMBERS NUMBERS("$2")
-#define Y_NUMBERS NUMBERS("$3")
-#define Y_ASKED   SERIES_FILTER_FITS("m", "$4", "$5", "$6", "$7", "$8")
+/* Those of other checkpoints of the same content, where the own one was not measured so: SHARED of curve_points.c. */
+#define SHARED_NUMBERS(metric)                                                                                         \
+    " union all select t.checkpoint, m.value, m.run, " IDENTITY ", s.method, s.bits, s.calibrated_on"                  \
+    " from same_content t join checkpoints c on c.id = t.checkpoint cross join lateral (select distinct on (n.series)" \
+    " n.* from checkpoints k join newest n on n.checkpoint = k.id and n.metric = " metric " where k.sha256 = c.sha256" \
+    " and k.id <> c.id and not exists (select from newest o where o.trajectory = c.trajectory and o.metric = " metric  \
+    " and o.series = n.series and o.checkpoint = c.id) order by n.series, n.number desc) m join series s"              \
+    " on s.id = m.series where (json_array_length($1::json) = 0 or t.trajectory = any (" CURVE_NAMED "))"              \
+    " and " metric " not in " BETWEEN_CHECKPOINTS
+#define Y_ASKED SERIES_FILTER_FITS("m", "$4", "$5", "$6", "$7", "$8")
 
 /* The trajectories asked for, each with what it is independent as: the first of its line, which goes from a trajectory
  * whose first checkpoint continues or averages others to that of (the first of) these. No line is longer than 64. */
@@ -129,44 +137,60 @@ enum status curve_read(struct connection *connection, const struct curve_query *
     " (select tags from checkpoints where trajectory = l.ancestor order by number limit 1) f on true"               \
     " order by l.trajectory, l.depth desc), "
 
+/* Pairs as they are counted, without or with other checkpoints of the same content. Of these a series has the pairs of
+ * one trajectory, the first that was registered: a content is never in two units. */
+#define ALL_PAIRS " pairs as (select * from joined limit nullif($9, 0)),"
+#define PAIRS_ONCE                                                                                                   \
+    " pairs as (select * from (select j.*, t.number as place, min(t.number) over (partition by coalesce(c.sha256,"   \
+    " c.id), label, dataset, protocol, calibration, label_x, dataset_x, protocol_x, calibration_x) as place_counted" \
+    " from joined j join checkpoints c on c.id = j.id join trajectories t on t.id = c.trajectory) p"                 \
+    " where place = place_counted limit nullif($9, 0)),"
+
+/* The planner may have no statistics of new checkpoints and expect few. It never executes a full join as a nested loop
+ * over the other side; the conditions after the joins reduce them to inner joins. */
+#define PAIRS(x_numbers, y_numbers, counted)                                                                                        \
+    "with recursive " ROOTS "at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as"                    \
+    " trajectory_name, coalesce('seed ' || (c.tags ->> 'seed'), r.unit) as unit from checkpoints c"                                 \
+    " join trajectories t on t.id = c.trajectory join roots r on r.trajectory = t.id),"                                             \
+    " x as (select m.* from (" x_numbers ") m where $10::text is null or m.protocol = $10),"                                        \
+    " y as (select m.*, " TOLD_APART " as told from (" y_numbers ") m where" Y_ASKED "),"                                           \
+    " near as (select y.*, x.label as label_x, x.dataset as dataset_x, x.protocol as protocol_x, x.calibration as"                  \
+    " calibration_x, x.value as x, x.run as run_x, rank() over (partition by y.checkpoint, y.label, y.dataset,"                     \
+    " y.protocol, y.calibration, y.method, y.bits order by (x.label = y.label) desc, (x.protocol = y.protocol) desc,"               \
+    " (x.dataset = y.dataset) desc, (x.calibration = y.calibration) desc) as far from y full join x on x.checkpoint = y.checkpoint" \
+    " where coalesce(x.checkpoint = y.checkpoint and x.label in (y.label, ''), false)),"                                            \
+    " joined as (select near.*, near.value as y, at.id, at.name, at.number, at.step, at.tokens, at.trajectory_name,"                \
+    " at.unit from near full join at on at.id = near.checkpoint"                                                                    \
+    " where coalesce(near.far = 1 and at.id is not null, false))," counted                                                          \
+    " numbered as (select *, dense_rank() over (order by told, dataset, protocol, calibration, label_x, dataset_x,"                 \
+    " protocol_x, calibration_x) - 1 as series from pairs)"                                                                         \
+    " select coalesce(json_agg(json_build_object('trajectory', trajectory_name, 'checkpoint', id,"                                  \
+    " 'checkpoint_name', name, 'step', step, 'tokens', tokens, 'unit', unit, 'series', series, 'label_x', label_x,"                 \
+    " 'dataset_x', nullif(dataset_x, ''), 'protocol_id_x', nullif(protocol_x, ''), 'calibration_id_x',"                             \
+    " nullif(calibration_x, ''), 'label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"                  \
+    " nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration, ''),"                         \
+    " 'calibrated_on', nullif(calibrated_on, ''), 'x', x, 'y', y, 'run_x', run_x, 'run_y', run)"                                    \
+    " order by series, trajectory_name, step, tokens, number), '[]') from numbered"
+
+static const char own_pairs[] = PAIRS(NUMBERS("$2"), NUMBERS("$3"), ALL_PAIRS);
+static const char own_and_shared_pairs[] =
+    PAIRS(NUMBERS("$2") SHARED_NUMBERS("$2"), NUMBERS("$3") SHARED_NUMBERS("$3"), PAIRS_ONCE);
+
 enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query, json_t **document,
                         struct error *error)
 {
     json_t *trajectories = NULL;
+    bool shared = false;
     enum status status =
         trajectory_resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
     *document = NULL;
-    if (status != STATUS_OK) return status;
-    /* The planner may have no statistics of new checkpoints and expect few. It never executes a full join as a nested
-     * loop over the other side; the conditions after the joins reduce them to inner joins. */
-    status = connection_query_json(
-        connection,
-        "with recursive " ROOTS "at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as"
-        " trajectory_name, coalesce('seed ' || (c.tags ->> 'seed'), r.unit) as unit from checkpoints c"
-        " join trajectories t on t.id = c.trajectory join roots r on r.trajectory = t.id),"
-        " x as (select m.* from (" X_NUMBERS ") m where $10::text is null or m.protocol = $10),"
-        " y as (select m.*, " TOLD_APART " as told from (" Y_NUMBERS ") m where" Y_ASKED "),"
-        " near as (select y.*, x.label as label_x, x.dataset as dataset_x, x.protocol as protocol_x, x.calibration as"
-        " calibration_x, x.value as x, x.run as run_x, rank() over (partition by y.checkpoint, y.label, y.dataset,"
-        " y.protocol, y.calibration, y.method, y.bits order by (x.label = y.label) desc,"
-        " (x.protocol = y.protocol) desc, (x.dataset = y.dataset) desc, (x.calibration = y.calibration) desc) as far"
-        " from y full join x on x.checkpoint = y.checkpoint"
-        " where coalesce(x.checkpoint = y.checkpoint and x.label in (y.label, ''), false)),"
-        " pairs as (select near.*, near.value as y, at.id, at.name, at.number, at.step, at.tokens, at.trajectory_name,"
-        " at.unit from near full join at on at.id = near.checkpoint where coalesce(near.far = 1 and at.id is not null,"
-        " false) limit nullif($9, 0)),"
-        " numbered as (select *, dense_rank() over (order by told, dataset, protocol, calibration, label_x, dataset_x,"
-        " protocol_x, calibration_x) - 1 as series from pairs)"
-        " select coalesce(json_agg(json_build_object('trajectory', trajectory_name, 'checkpoint', id,"
-        " 'checkpoint_name', name, 'step', step, 'tokens', tokens, 'unit', unit, 'series', series, 'label_x', label_x,"
-        " 'dataset_x', nullif(dataset_x, ''), 'protocol_id_x', nullif(protocol_x, ''), 'calibration_id_x',"
-        " nullif(calibration_x, ''), 'label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"
-        " nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration, ''),"
-        " 'calibrated_on', nullif(calibrated_on, ''), 'x', x, 'y', y, 'run_x', run_x, 'run_y', run)"
-        " order by series, trajectory_name, step, tokens, number), '[]') from numbered",
-        VALUES(value_json(trajectories), value_text(query->x), value_text(query->y),
-               SERIES_FILTER_VALUES(query->series), value_integer(query->most), value_text(query->protocol_x)),
-        document, error);
+    if (status == STATUS_OK) status = curve_points_shared(connection, trajectories, &shared, error);
+    if (status == STATUS_OK)
+        status = connection_query_json(connection, shared ? own_and_shared_pairs : own_pairs,
+                                       VALUES(value_json(trajectories), value_text(query->x), value_text(query->y),
+                                              SERIES_FILTER_VALUES(query->series), value_integer(query->most),
+                                              value_text(query->protocol_x)),
+                                       document, error);
     json_decref(trajectories);
     return status;
 }

@@ -50,8 +50,9 @@ struct curve_pairs_query {
  * series. A pair of a series of y and one of x has a number of its own, "series" from 0: x is of the same label where
  * it was measured so, else of full precision, of the same protocol, dataset and calibration before others, and of all
  * series that are equally near. By series, trajectory, step. "unit": what is independent of others, the tag `seed` of
- * the checkpoint, or else the first trajectory of its line: branches and averages belong to their trunk.
- * STATUS_NOT_FOUND for an unknown trajectory. */
+ * the checkpoint, or else the first trajectory of its line: branches and averages belong to their trunk. Checkpoints of
+ * the same content share numbers as in curves; where several trajectories have it, the one that was registered first
+ * has the pair, and the others do not. STATUS_NOT_FOUND for an unknown trajectory. */
 MUST_CHECK enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query,
                                    json_t **document, struct error *error);
 

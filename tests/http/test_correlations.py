@@ -40,3 +40,49 @@ def test_a_further_evaluation_of_one_checkpoint_takes_no_correlation_away(servic
     assert [[row[name] for name in named] for row in rows] == [
         [point[name] or "" for name in named] for point in after["points"]]
     assert len({row["protocol_id_x"] for row in rows}) == 3
+
+
+def pairs(service, query):
+    return service.get(f"/v1/correlations?{query}").json
+
+
+def quantized(service, at, data, bits=4):
+    method = {"name": "rtn", "bits": bits, "group_size": 16}
+    return service.run("quantize", checkpoint=at, method=method, evaluation={"dataset": data})
+
+
+def test_checkpoints_of_the_same_content_are_pairs_once(service, name):
+    """What was measured of a content counts wherever it is registered, and once where all are named."""
+    data = service.sequences(name, models.rows(3, 12, seed=43))["name"]
+    places = [models.write_llama(service.files / f"{name}-{i}", seed=430 + i) for i in range(5)]
+    measured = [service.checkpoint(place, name, f"s{i}", step=i)["id"] for i, place in enumerate(places[:4])]
+    for i, at in enumerate(measured):
+        if i > 0:
+            quantized(service, at, data)
+            service.run("health", checkpoint=at, previous=measured[i - 1])
+    twins, fork = f"{name}-twins", f"{name}-fork"
+    for i, place in enumerate(places[:4]):
+        service.checkpoint(place, twins, f"s{i}", step=i)
+    for place, step in ((places[1], 1), (places[2], 2), (places[4], 5)):
+        service.checkpoint(place, fork, f"s{step}", step=step)
+    quantized(service, f"{fork}/s5", data)
+    # The first content is measured of the copy alone.
+    quantized(service, f"{twins}/s0", data)
+    ask, both, drift = "x=kl&y=delta&trajectory=", "&trajectory=", "x=weight_change&y=delta&trajectory="
+    own = pairs(service, ask + name)
+    assert (own["n"], own["units"]) == (4, 1) and own["pearson"] is not None
+    twin = pairs(service, ask + twins)
+    assert (twin["n"], twin["pearson"]) == (4, own["pearson"])
+    assert {point["unit"] for point in twin["points"]} == {f"trajectory {twins}"}
+    assert [(point["x"], point["y"], point["run_y"]) for point in twin["points"]] == [
+        (point["x"], point["y"], point["run_y"]) for point in own["points"]]
+    assert pairs(service, ask + name + both + twins) == pairs(service, ask + twins + both + name) == own
+    every = pairs(service, ask + name + both + twins + both + fork)
+    assert [(p["trajectory"], p["step"]) for p in every["points"]] == [(name, i) for i in range(4)] + [(fork, 5)]
+    assert (every["n"], every["units"]) == (5, 2)
+    assert sorted(point["step"] for point in pairs(service, ask + fork)["points"]) == [1, 2, 5]
+    # Without names they are all there are, and count as often.
+    everything = service.get(f"/v1/correlations?x=kl&y=delta&dataset={data}").json
+    assert everything["n"] == 5 and {point["trajectory"] for point in everything["points"]} == {name, fork}
+    # What compares a checkpoint with the one before it depends on more than its content.
+    assert pairs(service, drift + name)["n"] == 3 and pairs(service, drift + twins)["n"] == 0
