@@ -19,7 +19,8 @@ function seriesName(series, all) {
   const parts = [series.label ?? ""];
   if (differ("dataset") && series.dataset) parts.push(`on ${series.dataset}`);
   else if (differ("protocol_id")) parts.push(`(evaluation ${nth("protocol_id")})`);
-  if (differ("label_x")) parts.push(`against ${series.label_x || "full precision"}`);
+  const alone = !series.label && series.label_x; /* the method is that of x */
+  if (alone || differ("label_x")) parts.push(`against ${series.label_x || "full precision"}`);
   if (differ("dataset_x") && series.dataset_x) parts.push(`against ${series.dataset_x}`);
   else if (differ("protocol_id_x")) parts.push(`against evaluation ${nth("protocol_id_x")}`);
   else if (differ("calibration_id_x")) parts.push(`against calibration ${nth("calibration_id_x")}`);

@@ -137,6 +137,16 @@ enum status curve_read(struct connection *connection, const struct curve_query *
     " (select tags from checkpoints where trajectory = l.ancestor order by number limit 1) f on true"               \
     " order by l.trajectory, l.depth desc), "
 
+/* The series of a checkpoint that pair: of the same label, or one of full precision. A method of x goes with full
+ * precision of y only where there is neither x of full precision nor y of that method. */
+#define PAIRED                                                                                            \
+    " (x.label in (y.label, '') or (y.label = '' and y.checkpoint not in (select checkpoint from x where" \
+    " label = '') and (y.checkpoint, x.label) not in (select checkpoint, label from y)))"
+/* What identifies the series that looks for the nearest one of the other axis: that of y, or of x where it has a method
+ * and y has none. */
+#define SEEKING(column) " case when y.label = '' and x.label <> '' then x." column " else y." column " end"
+#define SEEKER          SEEKING("label") "," SEEKING("dataset") "," SEEKING("protocol") "," SEEKING("calibration")
+
 /* Pairs as they are counted, without or with other checkpoints of the same content. Of these a series has the pairs of
  * one trajectory, the first that was registered: a content is never in two units. */
 #define ALL_PAIRS " pairs as (select * from joined limit nullif($9, 0)),"
@@ -148,28 +158,28 @@ enum status curve_read(struct connection *connection, const struct curve_query *
 
 /* The planner may have no statistics of new checkpoints and expect few. It never executes a full join as a nested loop
  * over the other side; the conditions after the joins reduce them to inner joins. */
-#define PAIRS(x_numbers, y_numbers, counted)                                                                                        \
-    "with recursive " ROOTS "at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as"                    \
-    " trajectory_name, coalesce('seed ' || (c.tags ->> 'seed'), r.unit) as unit from checkpoints c"                                 \
-    " join trajectories t on t.id = c.trajectory join roots r on r.trajectory = t.id),"                                             \
-    " x as (select m.* from (" x_numbers ") m where $10::text is null or m.protocol = $10),"                                        \
-    " y as (select m.*, " TOLD_APART " as told from (" y_numbers ") m where" Y_ASKED "),"                                           \
-    " near as (select y.*, x.label as label_x, x.dataset as dataset_x, x.protocol as protocol_x, x.calibration as"                  \
-    " calibration_x, x.value as x, x.run as run_x, rank() over (partition by y.checkpoint, y.label, y.dataset,"                     \
-    " y.protocol, y.calibration, y.method, y.bits order by (x.label = y.label) desc, (x.protocol = y.protocol) desc,"               \
-    " (x.dataset = y.dataset) desc, (x.calibration = y.calibration) desc) as far from y full join x on x.checkpoint = y.checkpoint" \
-    " where coalesce(x.checkpoint = y.checkpoint and x.label in (y.label, ''), false)),"                                            \
-    " joined as (select near.*, near.value as y, at.id, at.name, at.number, at.step, at.tokens, at.trajectory_name,"                \
-    " at.unit from near full join at on at.id = near.checkpoint"                                                                    \
-    " where coalesce(near.far = 1 and at.id is not null, false))," counted                                                          \
-    " numbered as (select *, dense_rank() over (order by told, dataset, protocol, calibration, label_x, dataset_x,"                 \
-    " protocol_x, calibration_x) - 1 as series from pairs)"                                                                         \
-    " select coalesce(json_agg(json_build_object('trajectory', trajectory_name, 'checkpoint', id,"                                  \
-    " 'checkpoint_name', name, 'step', step, 'tokens', tokens, 'unit', unit, 'series', series, 'label_x', label_x,"                 \
-    " 'dataset_x', nullif(dataset_x, ''), 'protocol_id_x', nullif(protocol_x, ''), 'calibration_id_x',"                             \
-    " nullif(calibration_x, ''), 'label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"                  \
-    " nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration, ''),"                         \
-    " 'calibrated_on', nullif(calibrated_on, ''), 'x', x, 'y', y, 'run_x', run_x, 'run_y', run)"                                    \
+#define PAIRS(x_numbers, y_numbers, counted)                                                                         \
+    "with recursive " ROOTS "at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as"     \
+    " trajectory_name, coalesce('seed ' || (c.tags ->> 'seed'), r.unit) as unit from checkpoints c"                  \
+    " join trajectories t on t.id = c.trajectory join roots r on r.trajectory = t.id),"                              \
+    " x as (select m.* from (" x_numbers ") m where $10::text is null or m.protocol = $10),"                         \
+    " y as (select m.*, " TOLD_APART " as told from (" y_numbers ") m where" Y_ASKED "),"                            \
+    " near as (select y.*, x.label as label_x, x.dataset as dataset_x, x.protocol as protocol_x, x.calibration as"   \
+    " calibration_x, x.value as x, x.run as run_x, rank() over (partition by y.checkpoint, y.method, y.bits," SEEKER \
+    " order by (x.label = y.label) desc, (x.protocol = y.protocol) desc, (x.dataset = y.dataset) desc,"              \
+    " (x.calibration = y.calibration) desc) as far from y full join x on x.checkpoint = y.checkpoint"                \
+    " where coalesce(x.checkpoint = y.checkpoint and" PAIRED ", false)),"                                            \
+    " joined as (select near.*, near.value as y, at.id, at.name, at.number, at.step, at.tokens, at.trajectory_name," \
+    " at.unit from near full join at on at.id = near.checkpoint"                                                     \
+    " where coalesce(near.far = 1 and at.id is not null, false))," counted                                           \
+    " numbered as (select *, dense_rank() over (order by told, dataset, protocol, calibration, label_x, dataset_x,"  \
+    " protocol_x, calibration_x) - 1 as series from pairs)"                                                          \
+    " select coalesce(json_agg(json_build_object('trajectory', trajectory_name, 'checkpoint', id,"                   \
+    " 'checkpoint_name', name, 'step', step, 'tokens', tokens, 'unit', unit, 'series', series, 'label_x', label_x,"  \
+    " 'dataset_x', nullif(dataset_x, ''), 'protocol_id_x', nullif(protocol_x, ''), 'calibration_id_x',"              \
+    " nullif(calibration_x, ''), 'label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"   \
+    " nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration, ''),"          \
+    " 'calibrated_on', nullif(calibrated_on, ''), 'x', x, 'y', y, 'run_x', run_x, 'run_y', run)"                     \
     " order by series, trajectory_name, step, tokens, number), '[]') from numbered"
 
 static const char own_pairs[] = PAIRS(NUMBERS("$2"), NUMBERS("$3"), ALL_PAIRS);

@@ -48,7 +48,8 @@ struct curve_pairs_query {
  * "dataset", "protocol_id", "calibration_id", "calibrated_on", "label_x", "dataset_x", "protocol_id_x",
  * "calibration_id_x", "x", "y", "run_x", "run_y"}]: two metrics of the same checkpoints, the newest measurement of each
  * series. A pair of a series of y and one of x has a number of its own, "series" from 0: x is of the same label where
- * it was measured so, else of full precision, of the same protocol, dataset and calibration before others, and of all
+ * it was measured so, else of full precision; where y is of full precision and x is not, each method of x has a pair.
+ * x is of the same protocol, dataset and calibration before others (so is y, where x alone has a method), and of all
  * series that are equally near. By series, trajectory, step. "unit": what is independent of others, the tag `seed` of
  * the checkpoint, or else the first trajectory of its line: branches and averages belong to their trunk. Checkpoints of
  * the same content share numbers as in curves; where several trajectories have it, the one that was registered first

@@ -92,6 +92,17 @@ def test_series_of_which_only_some_have_a_dataset_keep_names_apart(call):
         "scatter", "module.groupsOf(answer, null).map(group => group.label)", answer={"series": across, "points": []}))
 
 
+def test_a_method_of_x_is_told_beside_y_of_full_precision(call):
+    def names(*series):
+        return call("scatter", "module.groupsOf({series, points: []}, null).map(group => group.label)",
+                    series=list(series))
+
+    assert names({"label": "", "label_x": "rtn 4-bit"}) == ["against rtn 4-bit"]
+    assert names({"label": "", "label_x": ""}) == [""] and names({"label": "rtn 4-bit", "label_x": ""}) == ["rtn 4-bit"]
+    several = names(*({"label": "", "label_x": label} for label in ("rtn 3-bit", "rtn 4-bit")))
+    assert several == ["against rtn 4-bit", "against rtn 3-bit"]
+
+
 # --- Runs of a checkpoint ---------------------------------------------------------------------------------------------
 def test_the_costliest_quantization_is_of_the_evaluation_that_most_runs_share(call):
     found = "module.costliest(runs)?.id ?? null"

@@ -4,6 +4,7 @@ import csv
 import io
 
 import models
+import pytest
 
 
 def test_a_further_evaluation_of_one_checkpoint_takes_no_correlation_away(service):
@@ -86,3 +87,50 @@ def test_checkpoints_of_the_same_content_are_pairs_once(service, name):
     assert everything["n"] == 5 and {point["trajectory"] for point in everything["points"]} == {name, fork}
     # What compares a checkpoint with the one before it depends on more than its content.
     assert pairs(service, drift + name)["n"] == 3 and pairs(service, drift + twins)["n"] == 0
+
+
+def mirrored(points):
+    """Points as they would be with x and y exchanged."""
+    return sorted((p["checkpoint"], p["y"], p["x"], p["run_y"], p["run_x"], p["label"], p["label_x"]) for p in points)
+
+
+def plain(points):
+    return sorted((p["checkpoint"], p["x"], p["y"], p["run_x"], p["run_y"], p["label_x"], p["label"]) for p in points)
+
+
+def test_the_axes_may_change_places(service, name):
+    """Each method of x is a series beside y of full precision, as each method of y is beside x."""
+    data = service.sequences(name, models.rows(3, 12, seed=44))["name"]
+    other = service.sequences(f"{name}-other", models.rows(3, 12, seed=45))["name"]
+    for i in range(3):
+        place = models.write_llama(service.files / f"{name}-{i}", seed=440 + i)
+        at = service.checkpoint(place, name, f"s{i}", step=i)["id"]
+        service.run("evaluate", checkpoint=at, dataset=data)
+        runs = [quantized(service, at, where, bits) for where, bits in ((data, 3), (other, 3), (data, 4))]
+    of = f"&trajectory={name}"
+    for first, second in (("loss", "delta"), ("step", "delta")):
+        given, turned = (pairs(service, f"x={x}&y={y}{of}") for x, y in ((first, second), (second, first)))
+        assert len(given["points"]) == len(turned["points"]) == 9
+        assert mirrored(given["points"]) == plain(turned["points"])
+        assert [one["n"] for one in turned["series"]] == [3, 3, 3]
+        named = ["rtn 3-bit g16", "rtn 3-bit g16", "rtn 4-bit g16"]
+        assert sorted(one["label_x"] for one in turned["series"]) == named
+        assert [one["label"].startswith(label) for one, label in zip(given["series"], named)] == [True] * 3
+        assert {(one["label"], one["method"], one["bits"]) for one in turned["series"]} == {("", None, None)}
+        assert sorted(one["pearson"] for one in turned["series"]) == pytest.approx(
+            sorted(one["pearson"] for one in given["series"]), rel=1e-12)
+    # A method goes with its own numbers where there are some, and full precision with full precision.
+    insert = ("insert into measurements (run, epoch, checkpoint, metric, value, label, dataset, protocol)"
+              f" select '{runs[0]['id']}', 1, c.id, 'mean_accuracy', 1, l, '', '' from checkpoints c, unnest(array['',"
+              f" 'rtn 3-bit g16']) l where c.id = '{at}'")
+    service.sql(insert)
+    try:
+        found = pairs(service, f"x=delta&y=mean_accuracy{of}")["points"]
+        assert sorted((p["label_x"], p["label"], p["dataset_x"] == data) for p in found) == [
+            ("rtn 3-bit g16", "rtn 3-bit g16", False), ("rtn 3-bit g16", "rtn 3-bit g16", True),
+            ("rtn 4-bit g16", "", True)]
+        (point,) = pairs(service, f"x=mean_accuracy&y=loss{of}")["points"]
+        assert (point["label_x"], point["label"]) == ("", "")
+    finally:
+        service.sql("delete from measurements where metric = 'mean_accuracy' and label in ('', 'rtn 3-bit g16')"
+                    f" and checkpoint = '{at}'")
