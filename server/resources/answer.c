@@ -208,19 +208,35 @@ enum status answer_filter(const struct request *request, struct list_filter *out
     return status;
 }
 
-/* The request's address with another cursor. */
+/* Appends &NAME=VALUE, escaped. */
+static enum status add_query(const char *name, const char *value, struct buffer *out, struct error *error)
+{
+    const size_t most = 3 * (strlen(name) + strlen(value)) + 1;
+    char *escaped = malloc(most);
+    if (escaped == NULL) return error_no_memory(error, "an address");
+    buffer_puts(out, "&");
+    enum status status = response_escape_segment(name, escaped, most, error);
+    if (status == STATUS_OK) buffer_printf(out, "%s=", escaped);
+    if (status == STATUS_OK) status = response_escape_segment(value, escaped, most, error);
+    if (status == STATUS_OK) buffer_puts(out, escaped);
+    free(escaped);
+    return status;
+}
+
+/* The request's address with another cursor. No longer than the address of a request may be, since a request is what it
+ * is for. */
 static enum status next_address(const struct request *request, const char *cursor, struct buffer *out,
                                 struct error *error)
 {
-    char name[512], value[1024];
+    char value[1024];
     enum status status = response_escape_segment(cursor, value, sizeof value, error);
     buffer_printf(out, "%s?cursor=%s", request->path, value);
-    for (size_t i = 0; i < request->query_count && status == STATUS_OK; i++) {
-        if (strcmp(request->query[i].name, "cursor") == 0) continue;
-        status = response_escape_segment(request->query[i].name, name, sizeof name, error);
-        if (status == STATUS_OK) status = response_escape_segment(request->query[i].value, value, sizeof value, error);
-        buffer_printf(out, "&%s=%s", name, value);
-    }
+    for (size_t i = 0; i < request->query_count && status == STATUS_OK; i++)
+        if (strcmp(request->query[i].name, "cursor") != 0)
+            status = add_query(request->query[i].name, request->query[i].value, out, error);
+    if (status == STATUS_OK && out->status == STATUS_TOO_LARGE)
+        return error_set(error, STATUS_TOO_LARGE, "the address of the next page would be longer than %d bytes",
+                         ADDRESS_MAX);
     return status == STATUS_OK ? buffer_status(out, "an address", error) : status;
 }
 
@@ -230,7 +246,7 @@ enum status answer_next(struct response *response, const struct request *request
     const char *cursor = json_string_value(json_object_get(page, "next"));
     if (cursor == NULL) return STATUS_OK;
     buffer_init(&address, ADDRESS_MAX);
-    buffer_init(&link, ADDRESS_MAX);
+    buffer_init(&link, ADDRESS_MAX + sizeof "<>; rel=\"next\"");
     enum status status = next_address(request, cursor, &address, error);
     if (status == STATUS_OK) {
         buffer_printf(&link, "<%s>; rel=\"next\"", address.bytes);

@@ -123,6 +123,23 @@ def test_pages_hold_whole_checkpoints_and_join_to_all(service, measured):
     assert rows == rows_of(service, "&fields=step,series,delta") and len(rows) == 3 * STEPS
 
 
+def test_pages_of_many_columns_go_on(service, measured):
+    """The next page's address has them all, escaped, as long as it is one that the server takes."""
+    metrics = [metric["name"] for metric in service.get("/v1/metrics").json["items"] if metric["kinds"]]
+    columns = ",".join(["step", *(metric + part for metric in metrics for part in ("", "_low"))])
+    address, rows = None, []
+    assert len(columns) > 1024
+    while address is None or (address := page["next"]):
+        address = address or f"/v1/measurements?trajectory=table&limit=2&fields={columns}"
+        answer = service.get(address)
+        assert answer.status == 200, answer.body
+        page = answer.json
+        rows += page["items"]
+    assert rows == rows_of(service, f"&fields={columns}") and list(rows[0]) == columns.split(",")
+    refused = service.get(f"/v1/measurements?trajectory=table&limit=1&name={3000 * '*'}")
+    assert refused.status == 413 and "the next page would be longer than 8192 bytes" in refused.json["detail"]
+
+
 def test_rows_are_cut_by_when_they_were_measured(service, measured):
     times = sorted({row["measured_at"][:19] + "Z" for row in rows_of(service)})
     for time in (times[0], times[-1]):
