@@ -51,7 +51,8 @@ static enum status read_query(struct connection *connection, const struct reques
     };
     if (query->metric == NULL) query->metric = "delta";
     status = series_query_filter(connection, request, &query->series, error);
-    return status == STATUS_OK ? answer_check_metric(query->metric, "metric", error) : status;
+    if (status == STATUS_OK) status = answer_check_metric(query->metric, "metric", error);
+    return status == STATUS_OK ? series_query_fits(request, &query->series, "metric", query->metric, error) : status;
 }
 
 static enum status make_document(const json_t *curves, double from, const struct monitor *monitor, json_t **out,

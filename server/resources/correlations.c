@@ -52,6 +52,7 @@ static enum status read_question(struct connection *connection, const struct req
     status = read_axis(query->x, "x", error);
     query->most = PAIRS_MAX + 1;
     if (status == STATUS_OK) status = read_axis(query->y, "y", error);
+    if (status == STATUS_OK) status = series_query_fits(request, &query->series, "y", query->y, error);
     return status == STATUS_OK ? read_protocol_x(request, query, error) : status;
 }
 

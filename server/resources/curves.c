@@ -84,7 +84,8 @@ static enum status read_query(struct connection *connection, const struct reques
     query->trajectories = trajectories;
     query->metric = request_query(request, "metric");
     if (query->metric == NULL) query->metric = "delta";
-    return answer_check_metric(query->metric, "metric", error);
+    status = answer_check_metric(query->metric, "metric", error);
+    return status == STATUS_OK ? series_query_fits(request, &query->series, "metric", query->metric, error) : status;
 }
 
 /* `id` is written where one is named, and lent to the query. */

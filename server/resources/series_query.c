@@ -1,6 +1,7 @@
 #include "resources/series_query.h"
 
 #include "kinds/method.h"
+#include "kinds/metrics.h"
 #include "store/datasets.h"
 
 enum { BITS_MAX = 64 };
@@ -35,6 +36,18 @@ enum status series_query_filter(struct connection *connection, const struct requ
     if (status == STATUS_OK) status = read_method(request, &out->method, error);
     if (status == STATUS_OK) status = read_dataset(connection, request, out->dataset, error);
     return status;
+}
+
+enum status series_query_fits(const struct request *request, const struct series_filter *filter, const char *field,
+                              const char *metric, struct error *error)
+{
+    static const char *const names[] = {"method", "dataset", "protocol", "calibration"};
+    const char *given = filter->bits != 0 ? "bits" : NULL;
+    if (metrics_measured(metric)) return STATUS_OK;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && given == NULL; i++)
+        if (request_query(request, names[i]) != NULL) given = names[i];
+    if (given == NULL) return STATUS_OK;
+    return request_query_fault(error, given, "means nothing for %s=%.60s, which no run measures", field, metric);
 }
 
 enum status series_query_trajectories(const struct request *request, const char **names, size_t *count,

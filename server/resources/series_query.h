@@ -13,6 +13,11 @@ enum { SERIES_QUERY_TRAJECTORIES = 32 /* at most, in one request */ };
 MUST_CHECK enum status series_query_filter(struct connection *connection, const struct request *request,
                                            struct series_filter *out, struct error *error);
 
+/* Refuses what was read so beside a metric that no run measures, which has no series to choose among. `field`: where
+ * the metric was asked for ("metric", "y"). STATUS_INVALID at the first of them. */
+MUST_CHECK enum status series_query_fits(const struct request *request, const struct series_filter *filter,
+                                         const char *field, const char *metric, struct error *error);
+
 /* Reads trajectory, which may be repeated, into names[SERIES_QUERY_TRAJECTORIES], lent by the request. */
 MUST_CHECK enum status series_query_trajectories(const struct request *request, const char **names, size_t *count,
                                                  struct error *error);

@@ -74,6 +74,7 @@ REFUSALS = [
     ("GET", "/(created|measured)_(from|to)$", "expected a day",
      "months have 28 to 31 days, and no time is before 1970"),
     ("GET /v1/correlations", "/protocol_x$", "means nothing for x=", "a schema of one field knows no other"),
+    ("GET", "/(method|bits|dataset|protocol|calibration)$", "means nothing for (metric|y)=", "likewise"),
     ("GET", "/sort$", "goes with trajectory|goes without updated_since", "a schema of one field knows no other"),
     ("GET", "^$", "the address holds an encoded control character",
      "free texts in a query hold any other character"),
