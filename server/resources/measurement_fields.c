@@ -29,16 +29,21 @@ static bool names_row(const char *column)
     return false;
 }
 
-/* Splits a column's name: its metric goes into `metric`; returns the index of its number, -1 when no metric has such a
- * column. */
+/* Whether a column's name ends as number `part` of a metric does; what is before goes into `metric`. */
+static bool cut(const char *column, size_t part, char metric[NAME_SIZE])
+{
+    const size_t length = strlen(column), tail = strlen(parts[part]);
+    if (length >= NAME_SIZE || length <= tail || strcmp(column + length - tail, parts[part]) != 0) return false;
+    (void)snprintf(metric, NAME_SIZE, "%.*s", (int)(length - tail), column);
+    return true;
+}
+
+/* Splits a column's name: its metric goes into `metric`; returns the index of its number, -1 when no metric that runs
+ * measure has such a column. */
 static int split(const char *column, char metric[NAME_SIZE])
 {
-    for (int i = PARTS - 1; i >= 0; i--) {
-        const size_t length = strlen(column), tail = strlen(parts[i]);
-        if (length >= NAME_SIZE || length <= tail || strcmp(column + length - tail, parts[i]) != 0) continue;
-        (void)snprintf(metric, NAME_SIZE, "%.*s", (int)(length - tail), column);
-        if (metrics_find(metric) != NULL) return i;
-    }
+    for (int i = PARTS - 1; i >= 0; i--)
+        if (cut(column, (size_t)i, metric) && metrics_measured(metric)) return i;
     return -1;
 }
 
@@ -52,8 +57,14 @@ static bool holds(const json_t *list, const char *name)
 
 static enum status unknown(const char *name, struct error *error)
 {
-    char all[300] = "";
+    char all[300] = "", metric[NAME_SIZE];
     const char *nearest = metrics_nearest(name);
+    /* It is no measurement, so it has no interval, and to select rows by it would leave none. */
+    for (size_t i = 1; i < PARTS; i++)
+        if (cut(name, i, metric) && metrics_find(metric) != NULL && !metrics_measured(metric))
+            return request_query_fault(error, "fields",
+                                       "no column \"%.60s\": %s is a property of the checkpoint, without an interval",
+                                       name, metric);
     for (size_t i = 0; i < NAMES; i++) {
         const size_t used = strlen(all);
         (void)snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", names[i]);

@@ -237,6 +237,7 @@ def test_filters_by_protocol(service, measured):
 @pytest.mark.parametrize("query,field", [
     ("fields=dleta", "fields"), ("fields=", "fields"),
     ("fields=step,step", "fields"), ("fields=delta_middle", "fields"),
+    ("fields=checkpoint_name,learning_rate_low", "fields"),
     ("metric=dleta", "metric"), ("metric=learning_rate", "metric"),
     ("colour=red", "colour"), ("bits=x", "bits"), ("step_from=-1", "step_from"),
     ("format=parquet", "format"), ("tag=:x", "tag"), ("tag=", "tag"), ("limit=0", "limit"), ("cursor=x", "cursor")])
@@ -249,6 +250,8 @@ def test_unknown_columns_are_told_what_there_is(service):
     assert 'did you mean \\"delta\\"' in service.get("/v1/measurements?fields=dleta").body.decode()
     detail = service.get("/v1/measurements?fields=flavour").json["detail"]
     assert "checkpoint_name" in detail and "measured_at" in detail and "/v1/metrics" in detail
+    detail = service.get("/v1/measurements?fields=step,learning_rate_high").json["detail"]
+    assert 'no column "learning_rate_high": learning_rate is a property of the checkpoint' in detail
 
 
 def test_unknown_references_are_404(service):
