@@ -142,6 +142,23 @@ def test_how_long_runs_took_and_what_they_read_is_added_up(own):
     assert numbers(own)["deltaq_run_seconds_count", "evaluate"] == 2, "a counter does not fall"
 
 
+def test_a_branch_adds_no_tokens_of_its_trunk(own):
+    step = 2 * 16
+    (own.files / "letters.txt").write_text("".join(chr(97 + i * i % 23) for i in range(2000)))
+    own.post("/v1/datasets", {"name": "letters", "path": "letters.txt", "format": "text"})
+    common = {"dataset": "letters", "batch_sequences": 2, "sequence_length": 16,
+              "schedule": {"name": "constant", "peak": 0.01}}
+    model = {"model_type": "llama", "vocab_size": 256, "hidden_size": 16, "intermediate_size": 24,
+             "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 32}
+    trunk = own.run("train", trajectory="trunk", tokens=4 * step, model=model, tokenizer={"name": "bytes"}, **common)
+    assert trunk["state"] == "succeeded", trunk["error"]
+    made, = own.get("/v1/checkpoints?trajectory=trunk").json["items"]
+    branch = own.run("train", trajectory="branch", tokens=6 * step, **{"from": made["id"]}, **common)
+    assert branch["state"] == "succeeded" and branch["result"]["tokens"] == 6 * step, branch["error"]
+    eventually(own, ("deltaq_run_seconds_count", "train"), 2)
+    assert numbers(own)["deltaq_run_tokens_total", "train"] == 6 * step, "4 of the trunk and 2 of the branch"
+
+
 def test_runs_are_counted_and_counters_survive_a_restart(own):
     run = submit(own, "first", 1)
     assert own.wait(run)["state"] == "succeeded"
