@@ -1,6 +1,7 @@
 """Backups: made while runs go on, whole or nothing, and put back elsewhere with the same answers."""
 
 import contextlib
+import hashlib
 import json
 import os
 import random
