@@ -12,7 +12,7 @@ import second_host
 from cluster import NODES, missing
 from lab import KEYS, Lab, ask_for_sweep
 from second_host import NAME, Cable
-from service import BINARY, Service
+from service import Service
 
 ABSENT = object_store.ABSENT if not (object_store.PACKAGES / ".made").exists() else None
 

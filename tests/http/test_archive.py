@@ -9,9 +9,10 @@ import time
 
 import models
 import pytest
+from earlier import psql
 from service import Service
 from small_disk import small_disk
-from test_backup import documents, done, flip, items, post, psql, tool
+from test_backup import documents, done, flip, items, post, tool
 from test_service_metrics import eventually, numbers
 
 long = pytest.mark.skipif("DELTAQ_LONG" not in os.environ, reason="minutes in all: make check-all")

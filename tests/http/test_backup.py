@@ -13,7 +13,7 @@ import time
 import models
 import pytest
 from earlier import earlier_schema, psql
-from service import BINARY, ROOT, Service
+from service import BINARY, Service
 
 LISTS = ("trajectories", "checkpoints", "datasets", "runs", "sweeps", "webhooks", "gates")
 

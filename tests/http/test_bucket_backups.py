@@ -8,8 +8,9 @@ import subprocess
 import models
 import object_store
 import pytest
+from earlier import psql
 from service import BINARY, Service
-from test_backup import documents, psql
+from test_backup import documents
 from test_objects import ENVIRONMENT, SECRET, pytestmark, signed, store  # noqa: F401
 
 OLD, NEW = "old/artifacts", "new/artifacts"

@@ -8,9 +8,9 @@ import tempfile
 
 import models
 import pytest
+from earlier import earlier_schema
 from service import BINARY, ROOT, Service
 from small_disk import small_disk
-from test_backup import earlier_schema
 
 # Nothing of a library's products is tried here but by the first line of the engine: that takes its time elsewhere.
 QUICK = {**os.environ, "DELTAQ_OPENBLAS": "none"}

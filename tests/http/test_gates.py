@@ -8,11 +8,10 @@ import subprocess
 import threading
 
 import models
-import numpy
 import pytest
+from earlier import psql
 from service import BINARY, Service, quoted
 from streaming import Stream
-from test_backup import psql
 from test_watch import until
 
 RTN4 = {"method.name": "rtn", "method.bits": 4}

@@ -13,9 +13,9 @@ import time
 
 import models
 import pytest
+from earlier import psql
 from service import BINARY, Service
 from small_disk import small_disk
-from test_backup import psql
 from test_watch import until
 
 
