@@ -363,7 +363,7 @@ DEBIAN_DEB   := dpkg-dev debhelper fakeroot
 DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3-venv git curl chromium-headless-shell \
                 nodejs procps
 PYPI_TEST    := pytest==8.4.2 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 \
-                pyarrow==18.1.0 schemathesis==4.32.5 hypothesis==6.170.15 openapi-python-client==0.29.1
+                pyarrow==18.1.0 schemathesis==4.32.5 hypothesis==6.170.15 openapi-python-client==0.29.1 pyflakes==4.1.0
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
