@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -155,8 +156,7 @@ static enum status files_write(const char *directory, const struct checkpoint *c
     return sync_directory(directory, error);
 }
 
-/* Renames `temporary` to the checkpoint's name. An older directory of that name is exchanged with it and removed. */
-static enum status publish(const char *temporary, const char *directory, struct error *error)
+enum status checkpoint_publish(const char *temporary, const char *directory, struct error *error)
 {
     char parent[PATH_MAX];
     const char *slash = strrchr(directory, '/');
@@ -171,21 +171,28 @@ static enum status publish(const char *temporary, const char *directory, struct 
     return sync_directory(parent, error);
 }
 
+/* ".NAME.NUMBER.tmp" beside the checkpoint. Each attempt has its own, because one that lost its run may still be
+ * writing. */
+static enum status make_temporary(const char *directory, char out[PATH_MAX], struct error *error)
+{
+    const char *slash = strrchr(directory, '/');
+    const int parent = slash != NULL ? (int)(slash + 1 - directory) : 0;
+    unsigned long long number = 0;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return error_set_errno(error, "cannot name a checkpoint's directory");
+    if (snprintf(out, PATH_MAX, "%.*s.%s.%016llx.tmp", parent, directory, directory + parent, number) >= PATH_MAX)
+        return error_set(error, STATUS_INVALID, "%s", too_long);
+    return mkdir(out, 0777) == 0 ? STATUS_OK : error_set_errno(error, "cannot make a checkpoint's directory");
+}
+
 enum status checkpoint_write(const struct checkpoint *checkpoint, const struct parameters *parameters,
                              struct error *error)
 {
     char temporary[PATH_MAX];
-    const char *slash = strrchr(checkpoint->directory, '/');
-    const int parent = slash != NULL ? (int)(slash + 1 - checkpoint->directory) : 0;
-    enum status status;
-    /* only one writer uses the directory: files of an earlier attempt under this name are stale */
-    if (snprintf(temporary, sizeof temporary, "%.*s.%s.tmp", parent, checkpoint->directory,
-                 checkpoint->directory + parent) >= (int)sizeof temporary)
-        return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
-    checkpoint_remove(temporary);
-    if (mkdir(temporary, 0777) != 0) return error_set_errno(error, "cannot make a checkpoint's directory");
+    enum status status = make_temporary(checkpoint->directory, temporary, error);
+    if (status != STATUS_OK) return status;
     if ((status = files_write(temporary, checkpoint, parameters, error)) == STATUS_OK)
-        status = publish(temporary, checkpoint->directory, error);
+        status = checkpoint_publish(temporary, checkpoint->directory, error);
     if (status != STATUS_OK) checkpoint_remove(temporary);
     return status;
 }

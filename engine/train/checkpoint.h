@@ -22,10 +22,16 @@ struct checkpoint {
     const struct ema *ema; /* goes into training.state; the record of an averaged checkpoint is of it; NULL: none */
 };
 
-/* Writes the checkpoint; a directory of that name is replaced (a resumed run may write it again). STATUS_DISK_FULL,
- * STATUS_IO, STATUS_NOT_FOUND (no parent), STATUS_NO_MEMORY: no files are left. */
+/* Writes the checkpoint; a directory of that name is replaced (a resumed run may write it again). Several attempts may
+ * write it at once: the last one's stays. STATUS_DISK_FULL, STATUS_IO, STATUS_NOT_FOUND (no parent), STATUS_NO_MEMORY:
+ * no files are left. */
 MUST_CHECK enum status checkpoint_write(const struct checkpoint *checkpoint, const struct parameters *parameters,
                                         struct error *error);
+
+/* Renames `temporary` to `directory`, beside it or elsewhere on the file system, and makes the name durable. An older
+ * directory of that name is exchanged with it and then removed; it stays if `temporary` is missing
+ * (STATUS_NOT_FOUND). */
+MUST_CHECK enum status checkpoint_publish(const char *temporary, const char *directory, struct error *error);
 
 /* Removes a directory of plain files. A missing one is fine. */
 void checkpoint_remove(const char *directory);

@@ -149,8 +149,8 @@ static enum status sync_directory(const char *path, struct error *error)
     return status;
 }
 
-/* Moves the export to $DATA/checkpoints/RUN/dequantized. An earlier attempt that was killed may have left files there;
- * they have the same bits. */
+/* Moves the export to $DATA/checkpoints/RUN/dequantized. Another attempt may have put files there, which have the same
+ * bits. They are not removed first: if that attempt moved the export away, nothing would take their place. */
 static enum status move_directory(const struct run_context *context, const char *from, char to[PATH_MAX],
                                   struct error *error)
 {
@@ -161,9 +161,7 @@ static enum status move_directory(const struct run_context *context, const char 
     if ((status = made_checkpoint_directory(context, run, sizeof run, error)) != STATUS_OK) return status;
     if ((status = directory_path(run, "dequantized", too_long, to, error)) != STATUS_OK) return status;
     export_tidy(from);
-    export_remove(to);
-    if (rename(from, to) != 0) return error_set_errno(error, "cannot put a checkpoint in place");
-    if ((status = sync_directory(run, error)) != STATUS_OK) return status;
+    if ((status = export_publish(from, to, error)) != STATUS_OK) return status;
     return sync_directory(parent, error);
 }
 

@@ -31,8 +31,8 @@ struct leftover {
     bool removed;
 };
 
-/* Removes $DATA/checkpoints/RUN/.NAME.tmp, which checkpoint_write had not finished, and the directory if it is then
- * empty. */
+/* Removes $DATA/checkpoints/RUN/.NAME.NUMBER.tmp, which checkpoint_write had not finished, and the directory if it is
+ * then empty. */
 static void remove_unfinished_checkpoints(const struct leftover *leftover)
 {
     char parent[PATH_MAX];

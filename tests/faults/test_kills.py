@@ -150,7 +150,7 @@ def test_a_worker_removes_what_ended_runs_left(own):
     left = own.data / "tmp" / f"run-{run}"
     left.mkdir()
     (left / "training.state").write_text("old")
-    (own.data / "checkpoints" / run / ".step-7.tmp").mkdir(parents=True)
+    (own.data / "checkpoints" / run / ".step-7.0123456789abcdef.tmp").mkdir(parents=True)
     unknown = own.data / "tmp" / "run-of-another-database"  # young: it stays
     unknown.mkdir()
     artifacts = own.data / "artifacts"

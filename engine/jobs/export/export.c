@@ -325,3 +325,8 @@ void export_remove(const char *directory)
 {
     checkpoint_remove(directory);
 }
+
+enum status export_publish(const char *directory, const char *to, struct error *error)
+{
+    return checkpoint_publish(directory, to, error);
+}

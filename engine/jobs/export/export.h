@@ -41,5 +41,7 @@ void export_close(struct export_job *job);
  * fine. */
 void export_tidy(const char *directory);
 void export_remove(const char *directory);
+/* checkpoint_publish, for those whose own checkpoints are rows of the database. */
+MUST_CHECK enum status export_publish(const char *directory, const char *to, struct error *error);
 
 #endif

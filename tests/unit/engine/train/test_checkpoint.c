@@ -188,6 +188,64 @@ static void test_an_older_one_is_replaced(void **state)
     bench_close(&bench);
 }
 
+static struct {
+    const struct checkpoint *checkpoint;
+    const struct parameters *parameters;
+    enum status status;
+    bool ran;
+} other;
+
+/* Runs another attempt while the first writes its tensors. */
+static void interrupted_download(struct backend *backend, struct matrix from, void *to, enum dtype dtype)
+{
+    if (!other.ran) {
+        struct error failure;
+        other.ran = true;
+        other.status = checkpoint_write(other.checkpoint, other.parameters, &failure);
+    }
+    plain_ops->download(backend, from, to, dtype);
+}
+
+/* Attempts at one run, of which the earlier is not dead but was stopped: neither touches the other's files, whether
+ * the second finishes or fails. */
+static void test_two_attempts_write_at_once(void **state)
+{
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        struct bench bench;
+        bench_open(&bench);
+        const struct checkpoint checkpoint = checkpoint_of(&bench, DTYPE_F32, NULL);
+        const struct checkpoint second = checkpoint_of(&bench, fails ? DTYPE_I64 : DTYPE_BF16, NULL);
+        struct backend_ops ops = *(plain_ops = bench.backend->ops);
+        ops.download = interrupted_download;
+        bench.backend->ops = &ops;
+        other.checkpoint = &second;
+        other.parameters = &bench.parameters;
+        other.ran = false;
+        ok(checkpoint_write(&checkpoint, &bench.parameters, &error));
+        bench.backend->ops = plain_ops;
+        assert_true(other.ran && (other.status != STATUS_OK) == fails);
+        hold_against(&bench, true);
+        assert_int_equal(scratch_entries(&bench.scratch, 0), 1);
+        bench_close(&bench);
+    }
+}
+
+/* What another attempt has moved away leaves what it was moved to. */
+static void test_a_missing_directory_takes_no_place(void **state)
+{
+    (void)state;
+    struct bench bench;
+    char missing[700];
+    bench_open(&bench);
+    const struct checkpoint checkpoint = checkpoint_of(&bench, DTYPE_F32, NULL);
+    ok(checkpoint_write(&checkpoint, &bench.parameters, &error));
+    (void)snprintf(missing, sizeof missing, "%s/none", bench.scratch.directory);
+    assert_int_equal(checkpoint_publish(missing, bench.directory, &error), STATUS_NOT_FOUND);
+    hold_against(&bench, true);
+    bench_close(&bench);
+}
+
 static void test_a_failure_leaves_nothing(void **state)
 {
     (void)state;
@@ -483,6 +541,8 @@ int main(void)
         cmocka_unit_test(test_the_configuration_names_the_stored_type),
         cmocka_unit_test(test_transposed_tensors_are_fetched_in_rows),
         cmocka_unit_test(test_an_older_one_is_replaced),
+        cmocka_unit_test(test_two_attempts_write_at_once),
+        cmocka_unit_test(test_a_missing_directory_takes_no_place),
         cmocka_unit_test(test_a_failure_leaves_nothing),
         cmocka_unit_test(test_state_comes_back_to_the_bit),
         cmocka_unit_test(test_an_average_comes_back_to_the_bit),
