@@ -1,8 +1,7 @@
 #include "inputs/checkpoint_files.h"
 
-#include "base/memory.h"
-#include "files/file.h"
 #include "inputs/public_rate.h"
+#include "inputs/trainer_state.h"
 #include "model/architecture.h"
 #include "tokenizer/tokenizer_place.h"
 #include "json/written.h"
@@ -14,8 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { STATE_LIMIT = 64 << 20 };
 
 /* Adds the given configuration in canonical form, because its white space differs between the request and the
  * database. */
@@ -84,29 +81,14 @@ static json_t *list_files(const struct model *model)
     return list;
 }
 
-/* Reads trainer_state.json as the Transformers library writes it: global_step, num_input_tokens_seen, and the last
- * learning rate in log_history. Nothing is read from a file of another form. */
+/* What trainer_state.json says goes before what the weights' own container says. */
 static void read_training_state(const char *directory, struct checkpoint_files *out)
 {
-    char path[PATH_MAX], *text = NULL;
-    size_t size = 0, index;
-    struct error ignored;
-    json_t *line;
-    (void)snprintf(path, sizeof path, "%s/trainer_state.json", directory);
-    if (access(path, R_OK) != 0 || file_read_all(AT_FDCWD, path, STATE_LIMIT, &text, &size, &ignored) != STATUS_OK)
-        return;
-    json_t *state = json_loadb(text, size, 0, NULL);
-    const json_t *step = json_object_get(state, "global_step"),
-                 *tokens = json_object_get(state, "num_input_tokens_seen");
-    if (json_is_integer(step) && json_integer_value(step) >= 0) out->step = json_integer_value(step);
-    if (json_is_integer(tokens) && json_integer_value(tokens) > 0) out->tokens = json_integer_value(tokens);
-    json_array_foreach(json_object_get(state, "log_history"), index, line)
-    {
-        const json_t *rate = json_object_get(line, "learning_rate");
-        if (json_is_number(rate) && json_number_value(rate) >= 0) out->learning_rate = json_number_value(rate);
-    }
-    json_decref(state);
-    memory_free(text);
+    struct trainer_state state;
+    trainer_state_read(directory, &state);
+    if (state.step >= 0) out->step = state.step;
+    if (state.tokens > 0) out->tokens = state.tokens;
+    out->learning_rate = state.learning_rate;
 }
 
 /* A pipe or a device in place of the tokenizer would fail the first run that reads text, or make it wait. */

@@ -150,6 +150,17 @@ def test_long_texts_are_tokenized_without_a_tree(confined):
     assert memory(service, "VmHWM") < PEAK, memory(service, "VmHWM") >> 20
 
 
+def test_the_trainers_state_beside_weights_is_read_without_a_tree(confined):
+    """16 MiB that would be a tree of 1.3 GB."""
+    service, group = confined
+    directory = models.write_llama(service.files / "state")
+    (directory / "trainer_state.json").write_text('{"global_step": 7, "x": [' + "{}," * ((16 << 20) // 3) + "{}]}")
+    before = memory(service, "VmHWM")
+    answer = service.post("/v1/checkpoints", {"trajectory": "state", "name": "a", "source": {"path": str(directory)}})
+    assert answer.status == 201 and answer.json["step"] == 7, answer.body
+    assert group.killed() == "0" and memory(service, "VmHWM") < before + (64 << 20), memory(service, "VmHWM") >> 20
+
+
 def test_files_of_bodies_are_gone_with_them(confined):
     service, _ = confined
     links = [os.readlink(link) for link in pathlib.Path(f"/proc/{service.process.pid}/fd").iterdir()]
