@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-enum { ANSWER_SECONDS = 5, TIMEOUT_MOST = 86400 };
+enum { ANSWER_SECONDS = 5 };
 
 static const struct option_row ready_options[] = {
     VERB_ROWS,
@@ -14,7 +14,7 @@ static const struct option_row ready_options[] = {
 };
 
 /* Prints the last answer. */
-static void ask(struct verb *verb, bool wait, int64_t timeout)
+static void ask(struct verb *verb, bool wait)
 {
     const struct client_request request = {.method = "GET", .path = "/readyz", .seconds = ANSWER_SECONDS};
     const double began = clock_seconds();
@@ -23,7 +23,7 @@ static void ask(struct verb *verb, bool wait, int64_t timeout)
         struct error error;
         const enum status status = client_send(verb->client, &request, &reply, &error);
         const bool ready = status == STATUS_OK && reply.http < 300 && reply.document != NULL;
-        const bool last = ready || !wait || (timeout > 0 && clock_seconds() - began >= timeout);
+        const bool last = ready || !wait || (verb->timeout > 0 && clock_seconds() - began >= (double)verb->timeout);
         if (last && verb_told(verb, &request, status, &reply, &error)) (void)puts("ready");
         if (verb->exit_status == VERB_REFUSED) verb->exit_status = VERB_FAILED; /* it answered that it is not */
         client_reply_reset(&reply);
@@ -35,11 +35,7 @@ static void ask(struct verb *verb, bool wait, int64_t timeout)
 static int ready_run(const struct options *options)
 {
     struct verb verb = {.options = options, .name = "ready"};
-    struct error error;
-    int64_t timeout;
-    if (options_integer(options, "--timeout", 0, TIMEOUT_MOST, &timeout, &error) != STATUS_OK)
-        return verb_usage(&verb, "%s", error.detail);
-    if (verb_open(options, "ready", &verb)) ask(&verb, options_given(options, "--wait"), timeout);
+    if (verb_open(options, "ready", &verb)) ask(&verb, options_given(options, "--wait"));
     return verb_close(&verb);
 }
 

@@ -59,6 +59,16 @@ static bool read_file(struct verb *verb, json_t **out)
     return true;
 }
 
+/* Before the first request: work that was posted stays, whatever is found out about the command line afterwards. */
+static bool read_timeout(struct verb *verb)
+{
+    struct error error;
+    if (options_text(verb->options, "--timeout") == NULL || /* not an option of this command */
+        options_integer(verb->options, "--timeout", 0, INT32_MAX, &verb->timeout, &error) == STATUS_OK)
+        return true;
+    return (void)verb_usage(verb, "%s", error.detail), false;
+}
+
 bool verb_open(const struct options *options, const char *name, struct verb *verb)
 {
     struct error error;
@@ -77,8 +87,8 @@ bool verb_open(const struct options *options, const char *name, struct verb *ver
     if (authorities == NULL) authorities = json_string_value(json_object_get(file, "cacert"));
     const enum status status = client_new(url != NULL ? url : default_url, token, authorities, &verb->client, &error);
     json_decref(file);
-    if (status != STATUS_OK) (void)verb_usage(verb, "%s", error.detail);
-    return status == STATUS_OK;
+    if (status != STATUS_OK) return (void)verb_usage(verb, "%s", error.detail), false;
+    return read_timeout(verb);
 }
 
 int verb_close(struct verb *verb)

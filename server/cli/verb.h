@@ -42,11 +42,12 @@ struct verb {
     const struct options *options;
     const char *name; /* the command's name, which begins its error messages */
     struct client *client;
+    int64_t timeout; /* --timeout, where the command has it; 0: none */
     int exit_status;
 };
 
-/* Reads the server's address. False: the error was printed on stderr, and verb->exit_status is set. verb_close in any
- * case. */
+/* Reads the server's address and --timeout. False: the error was printed on stderr, and verb->exit_status is set.
+ * verb_close in any case. */
 bool verb_open(const struct options *options, const char *name, struct verb *verb);
 int verb_close(struct verb *verb); /* verb->exit_status */
 

@@ -119,11 +119,8 @@ static bool look(struct verb *verb, const char *path, double seconds, double *un
 bool verb_wait(struct verb *verb, const char *path, json_t **out)
 {
     const bool terminal = isatty(STDERR_FILENO) == 1;
-    int64_t timeout;
-    struct error error;
+    const int64_t timeout = verb->timeout;
     *out = NULL;
-    if (options_integer(verb->options, "--timeout", 0, INT32_MAX, &timeout, &error) != STATUS_OK)
-        return (void)verb_usage(verb, "%s", error.detail), false;
     double until = clock_seconds() + AWAY_SECONDS;
     const double end = timeout > 0 ? clock_seconds() + (double)timeout : INFINITY;
     for (;;) {

@@ -319,6 +319,22 @@ def test_a_wait_that_is_over_is_pending(tmp_path):
         service.stop()
 
 
+def test_a_timeout_that_is_no_number_is_refused_before_work_is_posted(tmp_path):
+    service = Service(tmp_path, "--workers", "0")
+    try:
+        service.checkpoint(models.write_llama(service.files / "one", seed=1), "t", "one")
+        wrong = ["--wait", "--timeout", "10m"]
+        for words in (["run", "health", "t/one"], ["sweep", "health", "--along", "t", "--name", "kept"]):
+            done = verb(service, *words, *wrong)
+            assert done.returncode == USAGE and '--timeout must be a whole number' in done.stderr, done
+            assert service.get("/v1/runs").json["items"] == service.get("/v1/sweeps").json["items"] == []
+        assert verb(service, "sweep", "health", "--along", "t", "--name", "kept").returncode == DONE
+        assert verb(service, "sweep", "cancel", "kept", *wrong).returncode == USAGE
+        assert service.get("/v1/sweeps/kept").json["runs"]["queued"] == 1
+    finally:
+        service.stop()
+
+
 @pytest.mark.parametrize("words", [["curve", "a"], ["gate", "check", "a", "--checkpoint", "b", "--wait"]])
 @pytest.mark.parametrize("state,expected", [("502 Bad Gateway", "lost (HTTP 502)"), ("200 OK", "no JSON")])
 def test_a_server_that_answers_something_else_is_told(words, state, expected):
