@@ -54,16 +54,18 @@ export function within(names, series, most) {
 }
 
 /* Marks the rows that no other of the same evaluation beats: none is as small and better. By cost, then by damage: a
- * row is unbeaten when it is better than all that come before it. `best` is null of a row that is alone in its
- * evaluation, since nothing can be compared with it. */
+ * row is unbeaten when it is better than all that come before it, or equal to the last of these in both, since neither
+ * of two equal rows beats the other. `best` is null of a row that is alone in its evaluation, since nothing can be
+ * compared with it. */
 export function unbeaten(rows, { y, size }) {
   const sign = metricOf(y).better === "higher" ? -1 : 1, cost = (row) => (size ? row.size : row.bits);
   const best = new Set(), least = new Map(), counts = new Map();
   const ordered = rows.filter((row) => isNumber(cost(row))).sort((a, b) => cost(a) - cost(b) || sign * (a.y - b.y));
   for (const row of ordered) {
     counts.set(row.evaluation, (counts.get(row.evaluation) ?? 0) + 1);
-    if (sign * row.y >= (least.get(row.evaluation) ?? Infinity)) continue;
-    least.set(row.evaluation, sign * row.y);
+    const damage = sign * row.y, last = least.get(row.evaluation);
+    if (last && (damage > last.damage || (damage === last.damage && cost(row) > last.cost))) continue;
+    least.set(row.evaluation, { damage, cost: cost(row) });
     best.add(row);
   }
   const verdict = (row) => (best.has(row) && counts.get(row.evaluation) === 1 ? null : best.has(row));

@@ -252,6 +252,15 @@ def test_saved_numbers_of_the_frontier_name_the_checkpoints(call):
     assert call("frontier", told, rows=[{**row, "low": 2.25, "high": 3}]) and not call("frontier", told, rows=[row])
 
 
+def test_of_two_equal_quantizations_both_are_unbeaten(call):
+    """Neither beats the other; one of the same damage for more bits is beaten."""
+    places = ((4, 2.5), (4, 2.5), (4.5, 2.5), (4, 2.6), (5, 2))
+    rows = [{"evaluation": "text", "bits": bits, "y": y} for bits, y in places]
+    best = "module.unbeaten(rows, {y: 'loss_q', size: false}).map(row => row.best)"
+    assert call("frontier", best, rows=rows) == [True, True, False, False, True]
+    assert call("frontier", best, rows=rows[::-1]) == [True, False, False, True, True]
+
+
 # --- Numbers and ages -------------------------------------------------------------------------------------------------
 def test_large_percentages_have_separators_and_small_losses_digits(call):
     shown = call("format", "[99.99, 100, 97585.7, -123.4567].map(share => module.percent(share))")
