@@ -56,12 +56,16 @@ export function save(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
+/* Text as one word of a shell, whatever is in it: names may hold all that encodeURIComponent leaves, such as '()!*. */
+function quoted(text) {
+  return `'${text.replace(/'/g, "'\\''")}'`;
+}
+
 /* The curl command that sends `body` to `path`, or reads it where there is no body. */
 export function curl(path, body = null) {
-  const address = `${location.origin}${path.includes("&") ? `'${path}'` : path}`;
+  const address = quoted(`${location.origin}${path}`);
   if (body === null) return `curl ${address}`;
-  const text = JSON.stringify(body).replace(/'/g, "'\\''");
-  return `curl ${address} -H 'Content-Type: application/json' \\\n  -d '${text}'`;
+  return `curl ${address} -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`;
 }
 
 /* A command to copy, with its button. */

@@ -1,5 +1,8 @@
 """The boards: sweeps, datasets and recipes, workers with queue and disk; and what the list of runs says of results."""
 
+import json
+import subprocess
+
 import contract
 import pytest
 import stand_in
@@ -44,6 +47,21 @@ def test_a_sweep_shows_its_runs_and_is_cancelled(world, visit):
     page = visit("#/sweeps/decays")
     assert "2048 is above the model's 512 positions" in page.run("document.querySelector('main').innerText")
     check_looks(page, "sweep")
+
+
+def test_commands_of_a_sweep_hold_in_a_shell_whatever_its_name(world, server, visit):
+    world.sweeps[0]["name"] = "it's (3)"
+    page = visit("#/sweeps/it's%20(3)")
+    commands = page.run("[...document.querySelectorAll('.command code')].map(node => node.textContent)")
+    assert len(commands) == 2
+    told = []
+    for text in commands:
+        assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0, text
+        words = subprocess.run(["bash"], input=f"curl() {{ printf '%s\\0' \"$@\"; }}\n{text}\n", text=True,
+                               capture_output=True, check=True)
+        told.append(words.stdout.split("\0")[:-1])
+    assert told[1] == [f"{server.url}/v1/sweeps/it's%20(3)"]
+    assert told[0][0] == f"{server.url}/v1/sweeps" and json.loads(told[0][-1])["name"] == "it's (3)-again"
 
 
 def test_data_sets_and_recipes(visit):

@@ -50,7 +50,7 @@ def test_without_trajectories_the_page_says_how_to_begin(browser, visit):
     try:
         page = visit(url=empty.url)
         text = page.run("document.querySelector('.empty').innerText")
-        assert f"curl {empty.url}/v1/trajectories/my-run/scan" in text and "/v1/sweeps" in text
+        assert f"curl '{empty.url}/v1/trajectories/my-run/scan'" in text and "/v1/sweeps" in text
     finally:
         empty.close()
 
