@@ -5,6 +5,7 @@ import { command, h } from "./dom.js";
 import { integer, isNumber, percent, percentInterval, percentNumber, scientific } from "./format.js";
 import { axisOf, drawing, legendOf, paperOf, plain } from "./look.js";
 import { axisTitle, formatOf, metric, scaleOf } from "./metrics.js";
+import { precisionOf } from "./runs.js";
 import { dataTable, numberColumn } from "./table.js";
 import { orderKept } from "./view.js";
 
@@ -181,9 +182,10 @@ function frontierSection(run, signal) {
 }
 
 /* What the budget came to, and the run that quantizes so. */
-function allocationPart(run, { budget, predicted, measured, overrides }) {
-  const { checkpoint, method, calibration, evaluation } = run.params ?? {};
-  const quantize = { checkpoint, method: { ...method, overrides }, calibration, evaluation };
+function allocationPart({ params }, { budget, predicted, measured, overrides }) {
+  const { checkpoint, method, calibration, evaluation } = params ?? {};
+  const same = { calibration, evaluation, ...precisionOf(params) };
+  const quantize = { checkpoint, method: { ...method, overrides }, ...same };
   return [
     h("p", {}, `Under a budget of ${scientific(budget, 4)} bits per weight: `,
       `${scientific(measured.bits_per_weight, 4)} used, `,

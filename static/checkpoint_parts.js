@@ -13,18 +13,18 @@ import { failure } from "./notice.js";
 import { compareLink } from "./pins.js";
 import { checkpointLink, runLink } from "./router.js";
 import { runForm } from "./run_form.js";
-import { methodOf } from "./runs.js";
+import { methodOf, precisionOf } from "./runs.js";
 import { dataTable, facts, numberColumn } from "./table.js";
 import { orderKept, sortedBy } from "./view.js";
 import { calibrationIn, evaluationIn } from "./words.js";
 
 function presetOf(run) {
-  const { method, calibration, evaluation, precision } = run.params;
+  const { method, calibration, evaluation } = run.params;
   return structuredClone({
     method,
     ...(calibration ? { calibration } : {}),
     evaluation,
-    ...(precision && precision !== "f32" ? { precision } : {}),
+    ...precisionOf(run.params),
   });
 }
 

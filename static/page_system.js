@@ -7,7 +7,7 @@ import { bytes, duration, integer, plural } from "./format.js";
 import { keep } from "./live.js";
 import { loading } from "./notice.js";
 import { link, runLink } from "./router.js";
-import { STATES, title } from "./runs.js";
+import { STATES, precisionOf, title } from "./runs.js";
 import { dataTable, facts } from "./table.js";
 import { sortedBy } from "./view.js";
 
@@ -28,8 +28,8 @@ async function memoryPlan(refused, signal) {
   const newest = { kind: "quantize", state: "succeeded", limit: 1, view: "summary" };
   const { items } = await get(query("/v1/runs", newest), signal);
   if (!items.length || refused.has(items[0].id)) return null;
-  const { checkpoint, method, calibration, evaluation } = items[0].params;
-  const params = { checkpoint, method, ...(calibration ? { calibration } : {}), evaluation };
+  const { checkpoint, method, calibration, evaluation } = items[0].params, same = precisionOf(items[0].params);
+  const params = { checkpoint, method, ...(calibration ? { calibration } : {}), evaluation, ...same };
   try {
     return await post("/v1/runs", signal, { kind: "quantize", params, dry_run: true });
   } catch (error) {

@@ -40,6 +40,13 @@ export function methodOf({ params }) {
     .filter(Boolean).join(" ");
 }
 
+/* The precision of a run's parameters, for those of another run like it: nothing where it is the default, which not
+ * every kind names. */
+export function precisionOf(params) {
+  const { precision } = params ?? {};
+  return precision && precision !== "f32" ? { precision } : {};
+}
+
 /* The run's subject and method as a link. `more`: words that stand below. */
 export function title(run, more = "") {
   const name = h("span", { class: "name" }, subject(run)), how = methodOf(run);

@@ -54,6 +54,16 @@ def test_units_the_frontier_and_the_allocation_are_shown(world, page):
     assert page.run("document.querySelectorAll('table.layers tbody tr').length") == 42
 
 
+def test_the_body_of_an_allocation_has_the_precision_of_its_attribution(world, visit):
+    """Else another model is measured than the one that the page speaks of; the default needs no word."""
+    params = next(run for run in world.runs if run["id"] == "attribution")["params"]
+    for precision, sent in (("bf16", "bf16"), ("f32", None)):
+        params["precision"] = precision
+        page = visit("#/runs/attribution", ready="document.querySelector('.command code') !== null")
+        body = json.loads(page.run("document.querySelector('.command code').innerText"))
+        assert body["params"].get("precision") == sent
+
+
 def test_without_widths_and_left_out_units_there_are_bars_alone(world, visit):
     result = next(run for run in world.runs if run["id"] == "attribution")["result"]
     result.update(frontier=[], allocation=None, widths=[{**result["widths"][2], "bits": None}], delta_marginal=None,

@@ -243,6 +243,20 @@ def test_the_dry_run_of_the_system_page_is_asked_for_once(world, visit):
     assert [method for method, path in world.requests if path == "/v1/runs"] == ["POST"]
 
 
+def test_the_dry_run_of_the_system_page_has_the_precision_of_the_run(world, visit, monkeypatch):
+    asked, original = [], stand_in.Handler.create_run
+
+    def create(handler):
+        asked.append(handler.body)
+        return original(handler)
+
+    monkeypatch.setattr(stand_in.Handler, "create_run", create)
+    newest = [run for run in world.runs if run["kind"] == "quantize" and run["state"] == "succeeded"][-1]
+    newest["params"]["precision"] = "bf16"
+    visit("#/system").wait("document.querySelector('main').innerText.includes('would take')")
+    assert [body["params"]["precision"] for body in asked] == ["bf16"] and asked[0]["dry_run"]
+
+
 def test_runs_stand_in_the_order_of_the_address(world, visit):
     world.runs[3]["finished_at"] = stand_in.stamp(9000)  # a long one
     page = visit("#/runs?kind=quantize")
