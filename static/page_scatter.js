@@ -19,11 +19,15 @@ import { commonFields, readCommon } from "./view.js";
 
 const ALONG = ["step", "tokens", "learning_rate"]; /* of the checkpoint itself; always there */
 
+/* The label of full precision is empty, which in a menu and an address means that nothing was chosen. */
+const FULL = "full precision";
+
 function readOptions(search) {
+  const label = search.get("label");
   return {
     x: search.get("x") ?? "largest_algebraic", y: search.get("y") ?? "delta",
     xLog: search.get("xscale") === "log", yLog: search.get("yscale") === "log",
-    label: search.get("label"), names: new Set(search.getAll("trajectory")), path: search.get("path") === "1",
+    label: label === FULL ? "" : label, names: new Set(search.getAll("trajectory")), path: search.get("path") === "1",
     ...readCommon(search),
   };
 }
@@ -32,7 +36,7 @@ function address(options) {
   const { x, y, xLog, yLog, label, names, path } = options;
   return link("/scatter", {
     trajectory: [...names], x: x === "largest_algebraic" ? null : x, y: y === "delta" ? null : y,
-    xscale: xLog ? "log" : null, yscale: yLog ? "log" : null, label, path: path ? 1 : null,
+    xscale: xLog ? "log" : null, yscale: yLog ? "log" : null, label: label === "" ? FULL : label, path: path ? 1 : null,
     zoomx: commonFields(options).zoomx, zoomy: commonFields(options).zoomy,
   });
 }
@@ -176,9 +180,11 @@ export async function showScatter({ root, query: search, signal }) {
     note.hidden = words.length === 0;
     fill(note, words);
     fill(picks, picker(trajectories, chosen, colours, (names) => { options.names = names; reload(); }));
-    const quantizers = [["", "each by itself"], ...ways.map((way) => [way, way || "full precision"])];
-    const choose = (value) => { options.label = value || null; show(); };
-    fill(labels, ways.length > 1 ? dropdown("Quantizer", quantizers, options.label ?? "", choose) : null);
+    const named = (way) => way || FULL;
+    const quantizers = [["", "each by itself"], ...ways.map(named).map((way) => [way, way])];
+    const choose = (value) => { options.label = value === FULL ? "" : value || null; show(); };
+    const now = options.label === null ? "" : named(options.label);
+    fill(labels, ways.length > 1 ? dropdown("Quantizer", quantizers, now, choose) : null);
     fill(caption, points.length ? captions(groups, options) : null);
     fill(key, scatterKey(groups, options).join(" · "));
     plot.present(drawable(points, options).length > 0);

@@ -126,6 +126,25 @@ def test_scatter_choices_are_drawn_and_kept_in_the_address(world, figure):
         "new Set(document.querySelector('#scatter-plot').data.map(trace => trace.meta.trajectory)).has('decay-3M')")
 
 
+def test_scatter_of_full_precision_alone_can_be_chosen(world, figure):
+    """Its label is empty, and so was the choice of every quantizer by itself."""
+    for checkpoint in world.checkpoints:
+        for label, bits, value in (("", None, 0.5), ("gptq 3-bit g128", 3, 0.4)):
+            value += 1e-4 * checkpoint["step"]
+            world.points.append(("mean_accuracy", checkpoint, bits and "gptq", bits, label, value, None, None, None))
+    page = figure("#/scatter?y=mean_accuracy", "scatter-plot")
+    fits = "document.querySelector('#scatter-plot').data.filter(trace => trace.meta.kind === 'fit')"
+    assert page.run(f"{fits}.length") == 2
+    page.run("(select => { select.value = [...select.options].find(one => one.text === 'full precision').value; "
+             "select.dispatchEvent(new Event('change')); })(document.querySelector('select[aria-label=Quantizer]'))")
+    page.wait(f"{fits}.length === 1")
+    assert page.run(f"{fits}[0].meta.label") == ""
+    assert page.run("location.hash") == "#/scatter?y=mean_accuracy&label=full+precision"
+    page = figure("#/scatter?y=mean_accuracy&label=full+precision", "scatter-plot")
+    chosen = "document.querySelector('select[aria-label=Quantizer]').selectedOptions[0].text"
+    assert page.run(chosen) == "full precision" and page.run(f"{fits}.map(({{meta}}) => meta.label)") == [""]
+
+
 def test_scatter_says_which_trajectories_are_left_out_and_saves_what_it_shows(world, figure):
     """The interface takes 32 names at once: figure and file are of the same ones, and a press brings in another."""
     for number in range(31):
