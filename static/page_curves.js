@@ -247,12 +247,13 @@ export async function showCurves({ root, query: search, signal }) {
     if (!own()) return;
     ended = failures;
     if (model !== last) show(last);
-    const found = await read;
+    const found = await read, flagged = flagsOf(integrities).size > 0;
     if (!own()) return;
     [integrities, changes, plans] = found;
     showFlags();
     showAdvice();
-    if (flagsOf(integrities).size || changes.some(({ change }) => change)) show(last);
+    /* Marks that were drawn go, too: what they told may be mended. */
+    if (flagged || flagsOf(integrities).size || changes.some(({ change }) => change)) show(last);
     if (asked.points > more.points) await reload(); /* a closer look meanwhile */
   };
   const wrong = (error) => { if (!signal.aborted) fill(note, failure(error)).hidden = false; };

@@ -47,6 +47,20 @@ def test_findings_are_listed_and_points_are_marked(world, spoiled, visit):
     assert badges == [[], ["mixed", "jump"], [], ["identical"], [], ["identical"], ["not finite"], []]
 
 
+def test_badges_go_with_their_cause(world, spoiled, visit):
+    running = world.add_run("health", {"checkpoint": "c1"}, "running")
+    page = visit(ADDRESS)
+    page.wait(DRAWN)
+    badges = "document.querySelectorAll('.checkpoints tbody .badge').length"
+    assert page.run(badges) == 5
+    with world.lock:
+        world.spoil("constant", {})
+    world.advance(running, state="succeeded")
+    page.wait(f"{PANEL}.innerText.includes('nothing wrong')")
+    page.wait(f"{badges} === 0")
+    page.wait("document.querySelector('#plot').data.every(trace => trace.meta.kind !== 'flag')")
+
+
 def test_what_was_not_read_has_a_command_and_what_is_clean_says_so(world, visit):
     world.spoil("decay-1M", {})
     page = visit("#/curves?trajectory=constant&trajectory=decay-1M")
