@@ -9,6 +9,16 @@ import { runLink } from "./router.js";
 
 const WIDTHS = ["2", "3", "4", "8"];
 
+/* How a number is typed. */
+const NUMBER = { pattern: "-?[0-9]+(\\.[0-9]+)?", title: "A number, such as 128 or 3.5", inputmode: "decimal" };
+
+/* Text that is no number is sent as it is, so that the server says which field it cannot read: NaN would become null,
+ * which stands for all or the default. */
+function numberOr(text) {
+  const value = Number(text);
+  return Number.isFinite(value) ? value : text;
+}
+
 const BOTH = ["quantize", "attribution"]; /* the kinds that have a method */
 
 /* Fields of a method and of what it reads, a row each: where the value goes, its words, how it is typed. `of`: the
@@ -64,9 +74,7 @@ function input(field, given, context, changed) {
     ? h("select", { id },
       field.empty ? h("option", { value: "" }, field.empty) : null,
       options.map((one) => h("option", { value: one }, one)))
-    : h("input", {
-      id, type: "text", inputmode: "numeric", pattern: "-?[0-9.]*", placeholder: field.empty ?? "", size: 8,
-    });
+    : h("input", { id, type: "text", ...NUMBER, placeholder: field.empty ?? "", size: 8 });
   if (value || !known || field.empty) node.value = value;
   node.addEventListener("input", changed);
   const label = h("label", { class: "field", for: id }, h("span", { class: "label" }, field.label), node);
@@ -77,7 +85,7 @@ function input(field, given, context, changed) {
 function valueOf(field, text) {
   if (text === "") return undefined;
   if (field.read) return field.read(text);
-  return field.number ? Number(text) : text;
+  return field.number ? numberOr(text) : text;
 }
 
 /* The body of the form: what the preset had besides its fields stays, a field that was emptied goes. */
@@ -134,9 +142,12 @@ export function runForm({ kind, verb, checkpoint, preset = {}, context, signal }
   };
   changed();
   const submit = (event) => { event.preventDefault(); send(false); };
-  return h("form", { class: "run-form", "aria-label": verb, events: { submit } },
+  /* What is no number is told at its field, as the browser does before it submits. */
+  const plan = () => { if (form.reportValidity()) send(true); };
+  const form = h("form", { class: "run-form", "aria-label": verb, events: { submit } },
     inputs.length ? h("div", { class: "fields" }, inputs.map(({ node }) => node)) : null,
     h("div", { class: "row" }, h("button", { type: "submit", id: `send-${kind}`, class: "button" }, verb),
-      h("button", { type: "button", id: `plan-${kind}`, events: { click: () => send(true) } }, "What would it need?")),
+      h("button", { type: "button", id: `plan-${kind}`, events: { click: plan } }, "What would it need?")),
     answer, h("details", {}, h("summary", {}, "As curl"), asCurl));
+  return form;
 }

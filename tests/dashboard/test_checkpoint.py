@@ -210,6 +210,27 @@ def test_a_run_is_posted_with_the_defaults_left_to_the_server(world, visit):
     page.wait("document.querySelector('.run-form .problem')?.innerText.includes('awq has no 2 bits')")
 
 
+def test_text_that_is_no_number_is_neither_sent_nor_taken_for_all(world, visit):
+    page = visit("#/checkpoints/c3")
+    page.click("#quantize-this")
+    node = "document.querySelector('#form-evaluation-max_sequences')"
+    for text, fits in (("1,000", False), ("1.2.3", False), (".", False), ("64", True), ("-1", True), ("3.5", True),
+                       ("", True)):
+        page.run(f"{node}.value = '{text}'; {node}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+        assert page.run(f"{node}.checkValidity()") is fits, text
+        command = page.run("document.querySelector('.run-form .command code').textContent")
+        params = json.loads(command.split("-d '")[1].rstrip("'"))["params"]
+        sent = text if not fits else float(text) if text else None
+        assert params["evaluation"].get("max_sequences") == sent
+        assert ("max_sequences" in params["evaluation"]) is bool(text)
+    for button in ("#plan-quantize", "#send-quantize"):
+        page.run(f"{node}.value = '1,000'")
+        page.click(button)
+        page.settle()
+    assert [one for one in world.requests if one[0] == "POST"] == []
+    assert page.run("document.querySelector('.run-form [role=status]').innerText") == ""
+
+
 def test_two_checkpoints_are_pinned_and_compared_in_pairs(world, visit):
     page = visit("#/checkpoints/c3")
     page.click("#pin")

@@ -102,6 +102,24 @@ def test_a_checkpoint_says_why_and_is_quantized_and_compared(service, measured, 
     assert page.run("window.hurt") is None
 
 
+def test_an_attribution_of_the_form_is_planned_by_the_service(service, measured, visit):
+    checkpoint = measured[0]["params"]["checkpoint"]
+    page = visit(f"#/checkpoints/{checkpoint}", url=service.url)
+    page.click("#attribute-this")
+    node = "document.querySelector('#form-%s')"
+
+    def put(field, text):
+        page.run(f"(node => {{ node.removeAttribute('pattern'); node.value = '{text}'; "
+                 f"node.dispatchEvent(new Event('input', {{bubbles: true}})); }})({node % field})")
+        page.click("#plan-attribution")
+
+    page.expected = ["422"]
+    put("evaluation-max_sequences", "1,000")  # the browser refused it, were it not for the test
+    page.wait("document.querySelector('.run-form .problem')?.innerText.includes('/params/evaluation/max_sequences')")
+    put("evaluation-max_sequences", "4")
+    page.wait("document.querySelector('.run-form')?.innerText.includes('of memory')")
+
+
 def test_worst_tokens_are_those_of_the_service_in_their_text(service, measured, visit):
     text = service.files / "worst.txt"
     text.write_text("A café is what it is.\n" * 12)
