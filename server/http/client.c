@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "http/audit.h"
 #include "http/connection.h"
-#include "http/cors.h"
+#include "http/lint.h"
 #include "http/peer.h"
 #include "http/rate_limit.h"
 #include "http/token_backoff.h"
@@ -36,7 +36,7 @@ void client_identify(struct exchange *exchange)
     if (options->authorize == NULL || proxied || !client_address_is_here(&exchange->from)) return;
     const uid_t user = peer_user(descriptor);
     exchange->from.user = (uint32_t)user + 1;
-    if (client_token(request) != NULL || cors_allowed(options->allowed_origins, request) != NULL) return;
+    if (client_token(request) != NULL || lint_other_page(request)) return;
     const bool ours = peer_is_ours(user);
     if (ours) exchange->user = user;
     exchange->local = ours || options->trust_loopback;

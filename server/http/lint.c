@@ -150,14 +150,30 @@ bool lint_own_origin(const struct request *request)
     return strcasecmp(rest, host) == 0;
 }
 
+/* Another page of the same site is another page: sites are names without ports, and others have ports of localhost. */
+static bool other_site(const struct request *request)
+{
+    const char *site = request_header(request, "Sec-Fetch-Site");
+    return site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
+}
+
+static bool other_origin(const struct request *request)
+{
+    return request_header(request, "Origin") != NULL && !lint_own_origin(request);
+}
+
+bool lint_other_page(const struct request *request)
+{
+    return other_site(request) || other_origin(request);
+}
+
 enum problem_id lint_origin(const struct request *request, const char *method, struct error *error)
 {
-    const char *site = request_header(request, "Sec-Fetch-Site"), *origin = request_header(request, "Origin");
     if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 || strcmp(method, "OPTIONS") == 0)
         return PROBLEM_NONE;
-    if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
+    if (other_site(request))
         return refuse(error, PROBLEM_CROSS_SITE, "a page of another site may not write here (Sec-Fetch-Site)");
-    if (origin != NULL && !lint_own_origin(request))
+    if (other_origin(request))
         return refuse(error, PROBLEM_CROSS_SITE, "a page of another site may not write here (Origin)");
     return PROBLEM_NONE;
 }

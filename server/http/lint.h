@@ -28,8 +28,11 @@ MUST_CHECK enum problem_id lint_host(const struct request *request, char *const 
 /* Whether Origin was sent and equals the address in Host, with either scheme (a proxy may end TLS). */
 bool lint_own_origin(const struct request *request);
 
-/* Refuses writes from other sites: Sec-Fetch-Site, when sent, must be `same-origin` or `none`; Origin, when sent, must
- * be Host's own. */
+/* Whether a page of another origin may have made the browser send this: it sent a Sec-Fetch-Site other than
+ * `same-origin` and `none`, or an Origin that is not Host's own. */
+bool lint_other_page(const struct request *request);
+
+/* Refuses writes from other sites (lint_other_page). */
 MUST_CHECK enum problem_id lint_origin(const struct request *request, const char *method, struct error *error);
 
 /* A body must be application/json (or application/merge-patch+json) without a content coding. */

@@ -142,6 +142,25 @@ def test_a_page_of_another_origin_never_has_the_local_users_trust(tmp_path, orig
         service.stop()
 
 
+@pytest.mark.parametrize("options", [[], ["--trust-loopback"], ["--allow-origin", PAGE]])
+def test_a_page_that_nobody_named_has_no_trust_either(tmp_path, options):
+    """Its answers are hidden from it, but a read may cost something: /discover asks the hub."""
+    service = Service(tmp_path, "--workers", "0", *options)
+    try:
+        for headers in [{"Origin": EVIL, "Sec-Fetch-Site": "cross-site"}, {"Origin": EVIL}, {"Origin": "null"},
+                        {"Sec-Fetch-Site": "cross-site"},  # an image, or a link
+                        {"Sec-Fetch-Site": "same-site"}, {"Origin": "http://localhost:1"}]:
+            for path in ("/v1/runs", "/v1/trajectories/t/discover?repo=a/b", "/v1/events"):
+                answer = service.get(path, headers=headers)
+                assert answer.status == 401 and "another origin" in answer.json["detail"], (path, headers)
+            assert service.get("/healthz", headers=headers).status == 200
+            assert service.get("/", headers=headers).status == 200, "a link to the dashboard works"
+        for headers in [{}, {"Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "same-origin"}, {"Origin": service.url}]:
+            assert service.get("/v1/runs", headers=headers).status == 200, headers
+    finally:
+        service.stop()
+
+
 def test_several_in_the_environment_are_separated_by_blanks(tmp_path):
     service = Service(tmp_path, "--workers", "0", environment={"DELTAQ_ALLOW_ORIGIN": f"{PAGE} https://grafana.lab"})
     try:
