@@ -1,7 +1,7 @@
 /* body.h: holds the bytes of request bodies between socket and parser, and bounds the memory of all bodies of a server.
  * A small body is in memory, a larger one in a nameless file, so that uploads do not fill the memory. Parsing takes its
  * bytes from one budget before it starts: the text of a large member, and the expected size of the JSON tree
- * (json_body_cost). Private to server/http. */
+ * (tree_cost). Private to server/http. */
 #ifndef HTTP_BODY_H
 #define HTTP_BODY_H
 

@@ -1,12 +1,6 @@
 #include "http/json_body.h"
 
-#include <stdint.h>
-
 enum { DEPTH_MAX = 32, OBJECTS_MAX = 65536, ARRAYS_MAX = 524288 };
-
-/* Bytes that jansson 2.14 takes on 64 bits with glibc's allocator, including the headers of blocks: a number with its
- * place in an array that has just doubled, an object with its first table, a string in addition to its bytes. */
-enum { VALUE_BYTES = 56, OBJECT_BYTES = 272, ARRAY_BYTES = 144, STRING_BYTES = 96 };
 
 /* Counts brackets outside strings before any tree is built. The rest of the grammar is left to the parser, which runs
  * after it. */
@@ -42,25 +36,6 @@ static enum status scan(const char *bytes, size_t length, struct error *error)
                          "the body holds %zu objects and %zu arrays; at most %d and %d are taken", objects, arrays,
                          OBJECTS_MAX, ARRAYS_MAX);
     return STATUS_OK;
-}
-
-size_t json_body_cost(const char *bytes, size_t length)
-{
-    size_t objects = 0, arrays = 0, values = 0, quotes = 0;
-    bool string = false;
-    for (size_t i = 0; i < length; i++) {
-        const char c = bytes[i];
-        if (string && c == '\\') i++;
-        if (c == '"') {
-            string = !string;
-            quotes++;
-        }
-        if (string) continue;
-        objects += c == '{';
-        arrays += c == '[';
-        values += c == ',' || c == ':';
-    }
-    return length + objects * OBJECT_BYTES + arrays * ARRAY_BYTES + values * VALUE_BYTES + quotes / 2 * STRING_BYTES;
 }
 
 enum status json_body_parse(const char *bytes, size_t length, json_t **out, struct error *error)

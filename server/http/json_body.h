@@ -12,8 +12,4 @@
  * times its text). */
 MUST_CHECK enum status json_body_parse(const char *bytes, size_t length, json_t **out, struct error *error);
 
-/* The most bytes that the tree of this text takes: 10 to 80 times the text. Accepts any bytes, also text that is not
- * JSON. */
-size_t json_body_cost(const char *bytes, size_t length);
-
 #endif

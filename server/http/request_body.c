@@ -1,6 +1,7 @@
 #include "http/request_body.h"
 
 #include "http/json_body.h"
+#include "json/tree_cost.h"
 
 #include <malloc.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static void unload(struct exchange *exchange)
 
 static enum status parse(struct exchange *exchange, const char *text, size_t length, bool *wait, struct error *error)
 {
-    if (!reserve(exchange, json_body_cost(text, length), wait, error)) return *wait ? STATUS_OK : error->status;
+    if (!reserve(exchange, tree_cost(text, length), wait, error)) return *wait ? STATUS_OK : error->status;
     return json_body_parse(text, length, &exchange->request.body, error);
 }
 

@@ -3,13 +3,17 @@
 #include "base/buffer.h"
 #include "transfer/escape.h"
 #include "transfer/transfer.h"
+#include "json/tree_cost.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWER_MOST = 8 << 20, URL_BYTES = 8192, MOVES_MOST = 5, PAGES_MOST = 200 };
+/* An answer and what its tree may take: that of 20,000 revisions takes 27 MB. */
+enum { ANSWER_MOST = 8 << 20, TREE_MOST = 64 << 20 };
+
+enum { URL_BYTES = 8192, MOVES_MOST = 5, PAGES_MOST = 200 };
 
 static bool take(void *owner, const struct transfer_head *head, const char *bytes, size_t length)
 {
@@ -75,6 +79,17 @@ static enum status put(void *context, enum transfer_verdict *verdict, double *wa
     return status;
 }
 
+/* The tree of an answer. A hostile one would take 80 times its text. */
+static enum status parse(const struct buffer *body, const char *what, json_t **out, struct error *error)
+{
+    const char *text = body->bytes != NULL ? body->bytes : "";
+    if (tree_cost(text, body->length) > TREE_MOST)
+        return error_set(error, STATUS_TOO_LARGE, "%.200s: the hub's answer would take more than %d MiB of memory",
+                         what, TREE_MOST >> 20);
+    *out = json_loadb(text, body->length, JSON_REJECT_DUPLICATES, NULL);
+    return *out != NULL ? STATUS_OK : error_set(error, STATUS_CORRUPT, "%.200s: the hub's answer is no JSON", what);
+}
+
 /* The document at `url`, requested again (with backoff) as often as the caller allows. *next: the query of the page
  * after it, or "". */
 static enum status get(const struct repository_caller *caller, char url[URL_BYTES], const char *what, json_t **out,
@@ -89,9 +104,7 @@ static enum status get(const struct repository_caller *caller, char url[URL_BYTE
                              ? error_no_memory(error, "the hub's answer")
                              : asking_repeat(&caller->asking, caller->hub->server.name, put, &question, error);
     if (status == STATUS_OK) {
-        *out = json_loadb(question.body.bytes != NULL ? question.body.bytes : "", question.body.length,
-                          JSON_REJECT_DUPLICATES, NULL);
-        if (*out == NULL) status = error_set(error, STATUS_CORRUPT, "%.200s: the hub's answer is no JSON", what);
+        status = parse(&question.body, what, out, error);
         if (next != NULL) {
             const char *query = strchr(question.head->next, '?');
             (void)snprintf(next, next_size, "%s", query != NULL ? query : "");

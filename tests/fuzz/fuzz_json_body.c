@@ -9,6 +9,7 @@
 #include "runs/requirements.h"
 #include "schema/form.h"
 #include "schema/schema.h"
+#include "json/tree_cost.h"
 
 #include <math.h>
 #include <string.h>
@@ -149,7 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     fuzz_require(status == STATUS_OK || status == STATUS_MALFORMED || status == STATUS_TOO_LARGE);
     if (status != STATUS_OK) fuzz_require(error.detail[0]);
     if (status == STATUS_OK) {
-        fuzz_require(json_body_cost((const char *)bytes, size) >= size);
+        fuzz_require(tree_cost((const char *)bytes, size) >= size);
         check_answer(body);
         check_table(table, sizeof(struct outer), body);
         check_table(requirements_params, sizeof(struct requirements), body);

@@ -435,6 +435,30 @@ def test_discover_refuses_precisely(served, hub, small):
     assert served.get("/v1/trajectories/x/discover?repo=lab/plain").status == 422
 
 
+def peak(service):
+    """VmHWM: the most bytes that the server ever had."""
+    lines = pathlib.Path(f"/proc/{service.process.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) << 10
+
+
+def test_discover_takes_as_many_revisions_as_there_may_be(served, hub, small):
+    commit = hub.add("lab/many", "step0", small)
+    hub.repos["lab/many"]["branches"] = {f"stage1-step{i}-tokens{i}B": commit for i in range(20_000)}
+    answer = served.get("/v1/trajectories/many/discover?repo=lab/many")
+    assert answer.status == 200 and len(answer.json["items"]) == 20_000, answer.body[:300]
+
+
+def test_discover_makes_no_tree_of_what_is_dear(served, hub, small):
+    """An answer of 8 MB that would be a tree of 600."""
+    hub.add("lab/dear", "step0", small)
+    hub.fail("hub", "/refs", "answer", times=10,
+             body=b'{"branches": [], "tags": [], "x": [' + b"{}," * 2_700_000 + b"{}]}")
+    before = peak(served)
+    answer = served.get("/v1/trajectories/x/discover?repo=lab/dear")
+    assert answer.status == 422 and "64 MiB of memory" in answer.json["detail"], answer.body
+    assert peak(served) < before + (128 << 20), peak(served) >> 20
+
+
 def test_runs_fetch_what_they_read(served, hub, tmp_path):
     hub.add("lab/lazy", "step10", files_of(tmp_path, seed=31))
     made = served.post("/v1/trajectories/lazy/discover", {"repo": "lab/lazy"}).json["registered"][0]
