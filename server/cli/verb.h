@@ -61,7 +61,7 @@ bool verb_told(struct verb *verb, const struct client_request *request, enum sta
 
 /* Waits until the run or sweep at `path` has ended, or the verdict there is not pending; the server delays its answer
  * because of ?wait=. *out is the last document, owned by the caller, or NULL. False as above, and VERB_PENDING when
- * --timeout is over. A server that does not answer is retried for a minute. */
+ * --timeout is over. A server that does not answer is retried for a minute, but not beyond --timeout. */
 bool verb_wait(struct verb *verb, const char *path, json_t **out);
 
 /* Handles the server's answer about a run or sweep below `route`: prints its id, or with --json the document; with

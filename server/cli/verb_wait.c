@@ -94,8 +94,14 @@ static bool is_away(enum status status, const struct client_reply *reply)
     return status == STATUS_UNAVAILABLE || (status == STATUS_OK && (reply->http == 503 || reply->http == 429));
 }
 
-/* Asks once; a server may be unavailable until `until`. False: the error was printed. *out may stay NULL: ask again. */
-static bool look(struct verb *verb, const char *path, double seconds, double *until, json_t **out)
+/* How long the wait may go on: with a server that does not answer, and at all. */
+struct limits {
+    double until, end;
+};
+
+/* Asks once. False: the error was printed. *out may stay NULL: ask again. A server that is still away at the end has
+ * its error told: "not finished" would be said of work that nobody saw. */
+static bool look(struct verb *verb, const char *path, double seconds, struct limits *limits, json_t **out)
 {
     struct error error;
     struct client_reply reply;
@@ -105,11 +111,12 @@ static bool look(struct verb *verb, const char *path, double seconds, double *un
     const struct client_request request = {.method = "GET", .path = query.bytes};
     const enum status status = client_send(verb->client, &request, &reply, &error);
     bool good = true;
-    if (is_away(status, &reply) && clock_seconds() < *until) {
-        rest(reply.retry_seconds > 0 ? reply.retry_seconds : 1);
+    const double now = clock_seconds();
+    if (is_away(status, &reply) && now < limits->until && now < limits->end) {
+        rest(fmin(reply.retry_seconds > 0 ? reply.retry_seconds : 1, limits->end - now));
     } else if ((good = verb_told(verb, &request, status, &reply, &error))) {
         *out = json_incref(reply.document);
-        *until = clock_seconds() + AWAY_SECONDS;
+        limits->until = now + AWAY_SECONDS;
     }
     client_reply_reset(&reply);
     buffer_reset(&query);
@@ -121,18 +128,19 @@ bool verb_wait(struct verb *verb, const char *path, json_t **out)
     const bool terminal = isatty(STDERR_FILENO) == 1;
     const int64_t timeout = verb->timeout;
     *out = NULL;
-    double until = clock_seconds() + AWAY_SECONDS;
-    const double end = timeout > 0 ? clock_seconds() + (double)timeout : INFINITY;
+    const double start = clock_seconds(), end = timeout > 0 ? start + (double)timeout : INFINITY;
+    struct limits limits = {.until = start + AWAY_SECONDS, .end = end};
     for (;;) {
         json_t *document = NULL;
         const double began = clock_seconds(), most = fmin(terminal ? LOOK_SECONDS : HOLD_SECONDS, fmax(end - began, 0));
-        const bool good = look(verb, path, ceil(most), &until, &document);
+        const bool good = look(verb, path, ceil(most), &limits, &document);
         if (document != NULL) {
             json_decref(*out);
             *out = document;
             show(document, terminal && good);
         }
         if (!good || is_final(*out)) break;
+        if (document == NULL) continue; /* away, and has rested: the last look is one that begins at the end */
         if (clock_seconds() >= end) {
             if (terminal) (void)fputc('\n', stderr);
             (void)fprintf(stderr, "deltaq %s: not finished after %lld seconds\n", verb->name, (long long)timeout);
@@ -140,7 +148,7 @@ bool verb_wait(struct verb *verb, const char *path, json_t **out)
             return false;
         }
         /* When the server did not delay its answer, the next request waits. */
-        rest(fmin(document != NULL ? began + 1 - clock_seconds() : 0, end - clock_seconds()));
+        rest(fmin(began + 1, end) - clock_seconds());
     }
     if (terminal) (void)fputs("\r\033[K", stderr);
     return is_final(*out);

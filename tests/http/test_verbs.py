@@ -1,5 +1,6 @@
 """The verbs of the command line that speak to a server: the tests drive the real binary against a real server."""
 
+import contextlib
 import csv
 import http.server
 import io
@@ -9,6 +10,7 @@ import re
 import socket
 import subprocess
 import threading
+import time
 
 import models
 import pytest
@@ -378,29 +380,65 @@ def test_ready_asks_and_waits(service):
     assert verb(service, "ready", "--timeout", "x").returncode == USAGE
 
 
-def test_ready_waits_until_the_database_answers():
-    """A stand-in that is not ready twice, as a server is whose database is away, and then is."""
+@contextlib.contextmanager
+def stand_in(*answers):
+    """A server that gives these answers (status, document, headers) one after the other, and the last one for ever.
+    Yields its address and the list of what was asked: method, path, body."""
     asked = []
 
     class Answers(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
-            ready = len(asked) > 2
-            body = json.dumps({"database": "ok"} if ready else {"title": "x", "status": 503, "detail": "no database"})
-            self.send_response(200 if ready else 503)
-            self.send_header("Content-Type", "application/json" if ready else "application/problem+json")
-            self.send_header("Content-Length", str(len(body)))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, document, headers = answers[min(len(asked), len(answers) - 1)]
+            asked.append((self.command, self.path, json.loads(body) if body else None))
+            text = json.dumps(document).encode()
+            self.send_response(status)
+            for name, value in {"Content-Type": "application/json", "Content-Length": len(text), **headers}.items():
+                self.send_header(name, str(value))
             self.end_headers()
-            self.wfile.write(body.encode())
+            self.wfile.write(text)
+
+        do_POST = do_GET
 
         def log_message(self, *_):
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        address = {"DELTAQ_URL": f"http://127.0.0.1:{server.server_port}"}
-        done = verb(None, "ready", environment=address)
-        assert done.returncode == FAILED and "no database" in done.stderr and asked == ["/readyz"]
-        done = verb(None, "ready", "--wait", environment=address)
-        assert (done.returncode, done.stdout) == (DONE, "ready\n") and asked == ["/readyz"] * 3
+        yield f"http://127.0.0.1:{server.server_port}", asked
         server.shutdown()
+
+
+CHECK = ["gate", "check", "g", "--checkpoint", "a/b", "--wait"]
+
+
+def test_a_wait_without_an_answer_is_not_pending():
+    done = verb(None, *CHECK, "--timeout", "2")
+    assert done.returncode == UNREACHABLE and "no answer from http://127.0.0.1:1" in done.stderr, done
+    assert "not finished" not in done.stderr
+
+
+@pytest.mark.parametrize("status", [503, 429])
+@pytest.mark.parametrize("before", [[], [(200, {"verdict": "pending", "rules": []}, {})]])
+def test_a_wait_that_ends_with_a_server_that_is_away_says_so_in_time(status, before):
+    """Retry-After is longer than the time that is left."""
+    with stand_in(*before, (status, {"detail": "come back"}, {"Retry-After": 60})) as (url, asked):
+        began = time.monotonic()
+        done = verb(None, *CHECK, "--timeout", "2", "--url", url)
+        assert done.returncode == REFUSED and "come back" in done.stderr and done.stdout == "", done
+        assert time.monotonic() - began < 20 and len(asked) == len(before) + 2
+
+
+def test_a_server_that_is_back_when_the_time_ends_is_heard():
+    with stand_in((503, {"detail": "come back"}, {"Retry-After": 60}), (200, {"verdict": "pass"}, {})) as (url, _):
+        assert verb(None, *CHECK, "--timeout", "1", "--url", url).stdout == "pass\n"
+
+
+def test_ready_waits_until_the_database_answers():
+    """A stand-in that is not ready twice, as a server is whose database is away, and then is."""
+    away = (503, {"title": "x", "status": 503, "detail": "no database"}, {"Content-Type": "application/problem+json"})
+    with stand_in(away, away, (200, {"database": "ok"}, {})) as (url, asked):
+        done = verb(None, "ready", "--url", url)
+        assert done.returncode == FAILED and "no database" in done.stderr and asked == [("GET", "/readyz", None)]
+        done = verb(None, "ready", "--wait", "--url", url)
+        assert (done.returncode, done.stdout) == (DONE, "ready\n") and asked == [("GET", "/readyz", None)] * 3
