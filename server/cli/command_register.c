@@ -163,13 +163,22 @@ static void post(struct verb *verb, int thing, const char *path)
     json_decref(body);
 }
 
+/* The path as the server gets it, which has another working directory. One that is not here is of the server's machine,
+ * and loses the slashes at its end: its last word is a name. False: it is too long. */
+static bool make_path(const char *word, char path[PATH_MAX])
+{
+    if (realpath(word, path) != NULL) return true;
+    size_t length = strlen(word);
+    while (length > 1 && word[length - 1] == '/') length--;
+    return snprintf(path, PATH_MAX, "%.*s", (int)length, word) < PATH_MAX;
+}
+
 static int register_run(const struct options *options)
 {
     struct verb verb = {.options = options, .name = "register"};
-    char resolved[PATH_MAX];
+    char path[PATH_MAX];
     if (options->word_count == 0) return verb_usage(&verb, "expected a directory or file; see deltaq register --help");
-    /* The server has another working directory. */
-    const char *path = realpath(options->words[0], resolved) != NULL ? resolved : options->words[0];
+    if (!make_path(options->words[0], path)) return verb_usage(&verb, "the path is too long");
     json_t *text = json_string(path);
     if (text == NULL) return verb_usage(&verb, "the path \"%.200s\" is not UTF-8, as JSON must be", path);
     json_decref(text);

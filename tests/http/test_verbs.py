@@ -434,6 +434,21 @@ def test_a_server_that_is_back_when_the_time_ends_is_heard():
         assert verb(None, *CHECK, "--timeout", "1", "--url", url).stdout == "pass\n"
 
 
+@pytest.mark.parametrize("end", ["", "/", "//"])
+def test_a_path_of_the_server_s_machine_is_called_by_its_last_directory(end):
+    """Also with the slash that completion leaves there."""
+    place = "/nowhere/here/pythia/step1000"
+    with stand_in((201, {"id": "one", "registered": [], "failed": []}, {})) as (url, asked):
+        for words in ([place + end, "--as", "checkpoint"], [place + end, "--as", "dataset", "--format", "text"],
+                      [place + end, "--as", "trajectory"], ["/" + end, "--as", "trajectory", "--trajectory", "all"]):
+            assert verb(None, "register", *words, "--url", url).returncode == DONE
+    source = {"path": place}
+    assert asked[0][1:] == ("/v1/checkpoints", {"name": "step1000", "trajectory": "pythia", "source": source})
+    assert asked[1][1:] == ("/v1/datasets", {"name": "step1000", "path": place, "format": "text"})
+    assert [path for _, path, _ in asked[2:]] == ["/v1/trajectories/step1000/scan", "/v1/trajectories/all/scan"]
+    assert [body["path"] for _, _, body in asked[2:]] == [place, "/"]
+
+
 def test_ready_waits_until_the_database_answers():
     """A stand-in that is not ready twice, as a server is whose database is away, and then is."""
     away = (503, {"title": "x", "status": 503, "detail": "no database"}, {"Content-Type": "application/problem+json"})
