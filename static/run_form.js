@@ -9,8 +9,9 @@ import { runLink } from "./router.js";
 
 const WIDTHS = ["2", "3", "4", "8"];
 
-/* How a number is typed. */
+/* How a number is typed, and several. */
 const NUMBER = { pattern: "-?[0-9]+(\\.[0-9]+)?", title: "A number, such as 128 or 3.5", inputmode: "decimal" };
+const LIST = { pattern: "[0-9]+([, ]+[0-9]+)*", title: "Numbers with commas, such as 3, 4", inputmode: "text" };
 
 /* Text that is no number is sent as it is, so that the server says which field it cannot read: NaN would become null,
  * which stands for all or the default. */
@@ -51,6 +52,10 @@ const FIELDS = [
     path: "left_out", label: "Left-out runs too", choices: () => ["yes", "no"], read: (text) => text === "yes",
     show: (value) => (value === false ? "no" : "yes"), of: ["attribution"],
   },
+  { /* without any there is nothing to choose from, and the server refuses a budget */
+    path: "bits", label: "Widths", typed: LIST, empty: "none", of: ["attribution"],
+    read: (text) => text.split(/[, ]+/).map(numberOr), show: (value) => (value ?? []).join(", "),
+  },
   { path: "budget", label: "Budget (bits per weight)", number: true, empty: "none", of: ["attribution"] },
 ];
 
@@ -74,7 +79,7 @@ function input(field, given, context, changed) {
     ? h("select", { id },
       field.empty ? h("option", { value: "" }, field.empty) : null,
       options.map((one) => h("option", { value: one }, one)))
-    : h("input", { id, type: "text", ...NUMBER, placeholder: field.empty ?? "", size: 8 });
+    : h("input", { id, type: "text", ...(field.typed ?? NUMBER), placeholder: field.empty ?? "", size: 8 });
   if (value || !known || field.empty) node.value = value;
   node.addEventListener("input", changed);
   const label = h("label", { class: "field", for: id }, h("span", { class: "label" }, field.label), node);

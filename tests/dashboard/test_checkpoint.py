@@ -231,6 +231,19 @@ def test_text_that_is_no_number_is_neither_sent_nor_taken_for_all(world, visit):
     assert page.run("document.querySelector('.run-form [role=status]').innerText") == ""
 
 
+@pytest.mark.parametrize("typed", ["3, 4", "3,4", "3 4"])
+def test_an_attribution_is_posted_with_the_widths_of_its_budget(world, visit, typed):
+    page = visit("#/checkpoints/c3")
+    page.click("#attribute-this")
+    for field, text in (("bits", typed), ("budget", "3.5")):
+        page.run(f"(node => {{ node.value = '{text}'; node.dispatchEvent(new Event('input', {{bubbles: true}})); "
+                 f"}})(document.querySelector('#form-{field}'))")
+    page.click("#send-attribution")
+    page.wait("document.querySelector('#queued-run') !== null")
+    params = world.posted[-1]["params"]
+    assert params["bits"] == [3, 4] and params["budget"] == 3.5
+
+
 def test_two_checkpoints_are_pinned_and_compared_in_pairs(world, visit):
     page = visit("#/checkpoints/c3")
     page.click("#pin")

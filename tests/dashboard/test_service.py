@@ -118,6 +118,12 @@ def test_an_attribution_of_the_form_is_planned_by_the_service(service, measured,
     page.wait("document.querySelector('.run-form .problem')?.innerText.includes('/params/evaluation/max_sequences')")
     put("evaluation-max_sequences", "4")
     page.wait("document.querySelector('.run-form')?.innerText.includes('of memory')")
+    put("budget", "3.5")
+    page.wait("document.querySelector('.run-form .problem')?.innerText.includes('/params/budget')")
+    put("bits", "3, 8")
+    page.wait("document.querySelector('.run-form')?.innerText.includes('of memory')")
+    planned = json.loads(page.run("document.querySelector('pre[aria-label=parameters]').textContent"))
+    assert planned["bits"] == [3, 8] and planned["budget"] == 3.5
 
 
 def test_worst_tokens_are_those_of_the_service_in_their_text(service, measured, visit):
