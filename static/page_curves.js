@@ -91,10 +91,28 @@ function hasPoints(model) {
   return lists.some((list) => list.some(({ points }) => points.length));
 }
 
-/* What keeps curves from being seen, in words; null when nothing does. */
-function remark(model, view, datasets, ended) {
-  const nothing = model.curves.every((series) => series.points.length === 0), { label } = metricOf(model.metric);
+/* Whether the measure has no point at all. */
+function isEmpty({ curves }) {
+  return curves.every((series) => series.points.length === 0);
+}
+
+/* Whether the measure is known of a checkpoint, be it one that has no place on the axis. */
+async function isMeasured(names, metric, signal) {
+  if (!metricOf(metric).kinds?.length) return false; /* no run measures it */
+  const asked = query("/v1/measurements", { trajectory: names, metric, fields: "checkpoint", limit: 1 });
+  return (await get(asked, signal)).items.length > 0;
+}
+
+const PLACES = { tokens: "token count", step: "step", share: "share of training", learning_rate: "learning rate" };
+
+/* What keeps curves from being seen, in words; null when nothing does. `placeless`: what was measured has no place. */
+function remark(model, view, datasets, ended, placeless) {
+  const nothing = isEmpty(model), { label } = metricOf(model.metric);
   if (model.whole && !model.checkpoints.size) return unregistered(ended);
+  if (nothing && model.whole && placeless) {
+    return h("p", {}, `${label} was measured here, but of no checkpoint with a ${PLACES[model.x]}. `
+      + "Another x may show it.");
+  }
   if (nothing && model.whole && view.metric !== "delta") return h("p", {}, `${label} was not measured here yet.`);
   if (nothing && model.whole) {
     return h("div", {},
@@ -164,6 +182,7 @@ export async function showCurves({ root, query: search, signal }) {
   ]);
   const asked = { points: MOST_POINTS, all: false };
   let shown = first, model = null, integrities = new Map(), changes = [], plans = new Map(), ended = [];
+  let placeless = false;
   let lookOf = () => PLAIN;
   const knowsTokens = shown.some((item) => item.last_tokens !== null && item.last_tokens !== undefined);
   const colours = apart(colourIndex(all.length ? all : shown), names), view = readView(search, knowsTokens);
@@ -192,7 +211,7 @@ export async function showCurves({ root, query: search, signal }) {
   const redraw = () => {
     plot.querySelector(".loading")?.remove();
     const more = leftOut(chosen, MOST_NAMES, "Remove one above to see another one.");
-    const remarks = [more, remark(model, view, datasets, ended)].filter(Boolean);
+    const remarks = [more, remark(model, view, datasets, ended, placeless)].filter(Boolean);
     note.hidden = remarks.length === 0;
     fill(note, remarks);
     plot.hidden = exporting.hidden = model.whole && !hasPoints(model);
@@ -244,9 +263,11 @@ export async function showCurves({ root, query: search, signal }) {
       if (opening && known.coarse && own()) show(known);
     }, more);
     const failures = last.whole && !last.checkpoints.size ? await endedTrainings(names, signal) : [];
+    const elsewhere = last.checkpoints.size > 0 && isEmpty(last) && await isMeasured(names, view.metric, signal);
     if (!own()) return;
     ended = failures;
-    if (model !== last) show(last);
+    placeless = elsewhere;
+    if (model !== last || placeless) show(last);
     const found = await read, flagged = flagsOf(integrities).size > 0;
     if (!own()) return;
     [integrities, changes, plans] = found;

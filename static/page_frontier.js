@@ -112,7 +112,8 @@ function columnsOf(view) {
 }
 
 function nothing() {
-  return h("p", {}, "Nothing of these trajectories was quantized yet; a sweep over methods and bits fills this page.");
+  return h("p", {}, "These trajectories have no measurement of a quantized checkpoint with a step; "
+    + "a sweep over methods and bits fills this page.");
 }
 
 export async function showFrontier({ root, query: search, signal }) {

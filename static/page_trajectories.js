@@ -110,7 +110,8 @@ function named({ name, text }, value) {
 /* The last value of each curve, a line each: "gptq 4-bit 0.41 %". */
 function newestDelta(row, curves) {
   const last = curves.filter((series) => series.points.length), left = last.length - MOST_NEWEST;
-  if (!last.length) return h("span", { class: "muted" }, "not measured");
+  /* One of a checkpoint without a step has no place on these curves. */
+  if (!last.length) return h("span", { class: "muted deltas" }, "no measurement of a checkpoint with a step");
   return h("span", { class: "deltas" },
     last.slice(0, MOST_NEWEST).map((series) =>
       named(series, h("span", { class: "value" }, percent(series.points.at(-1).y)))),

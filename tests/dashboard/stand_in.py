@@ -258,6 +258,12 @@ class Handler(stand_in_service.Service, stand_in_gates.Gates, http.server.BaseHT
                     point["x"], point["y"], point["low"], point["high"], point["checkpoint"], point["run"])))
         return "\r\n".join([*lines, ""]).encode()
 
+    def get_measurements(self, parts, fields):
+        """Rows of what has the metric, whatever place on an axis it lacks."""
+        rows = [{"checkpoint": checkpoint["id"]} for metric, checkpoint, *_ in self.world.points
+                if metric in fields["metric"] and checkpoint["trajectory"] in fields["trajectory"]]
+        return self.page("measurements", rows, fields)
+
     def changes(self):
         """The change log's stream, of runs: where it stands, then an event whenever one is in another state."""
         world, number = self.world, 1

@@ -138,7 +138,7 @@ class World:
 
     def references(self, trajectory):
         own = sorted((item for item in self.checkpoints if item["trajectory"] == trajectory),
-                     key=lambda item: item["step"])
+                     key=lambda item: item["step"] or 0)
         return [{"checkpoint": item["id"], "name": item["name"], "step": item["step"]} for item in own]
 
     def flags_of(self, checkpoint):
@@ -169,7 +169,7 @@ class World:
         runs = [run for run in self.runs if self.belongs(run, trajectory["name"])]
         states = {state: sum(run["state"] == state for run in runs)
                   for state in ("queued", "running", "succeeded", "failed", "cancelled")}
-        steps, tokens = [item["step"] for item in own], [item["tokens"] for item in own]
+        steps, tokens = ([item[field] for item in own if item[field] is not None] for field in ("step", "tokens"))
         return {**trajectory, "checkpoints": len(own), "first_step": min(steps, default=None),
                 "last_step": max(steps, default=None), "last_tokens": max(tokens, default=None), "runs": states,
                 "newest": {field: own[-1][field] for field in ("id", "name", "architecture", "parameters")} if own
@@ -221,7 +221,7 @@ class World:
         points = list(self.points)
         if metric == "learning_rate":
             points = [("learning_rate", item, None, None, "", item["learning_rate"], None, None, None)
-                      for item in self.checkpoints]
+                      for item in self.checkpoints if item["learning_rate"] is not None]
         series = {}
         for which, checkpoint, method, bits, label, value, low, high, run in points:
             if which != metric or checkpoint["trajectory"] not in names or checkpoint[axis] is None:

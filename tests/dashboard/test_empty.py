@@ -40,10 +40,42 @@ def test_a_trajectory_without_checkpoints_says_how_its_training_ended(world, vis
     assert page.run("document.querySelector('.remark .problem')") is None
 
 
+@pytest.mark.parametrize("x, fields, words", [
+    ("learning_rate", ["learning_rate"], "learning rate"), ("tokens", ["tokens"], "token count"),
+    ("step", ["step"], "step"), ("share", ["step", "tokens"], "share of training")])
+def test_what_has_no_place_on_the_axis_is_not_called_unmeasured(world, visit, x, fields, words):
+    for checkpoint in world.checkpoints:
+        checkpoint.update(dict.fromkeys(fields))
+    page = visit(f"#/curves?trajectory=constant&x={x}")
+    page.wait("document.querySelector('.remark').innerText !== ''")
+    assert f"ΔQL was measured here, but of no checkpoint with a {words}." in note(page)
+    assert "Nothing is quantized" not in note(page) and height(page, "plot") == 0
+    check_looks(page, f"placeless-{x}")
+    if x != "share":
+        page.click(f"button[data-value={'step' if x == 'tokens' else 'tokens'}]")
+        page.wait(DRAWN)
+        page.wait("document.querySelector('.remark').hidden")
+    world.points[:] = [point for point in world.points if point[0] != "kl"]
+    page = visit(f"#/curves?trajectory=constant&x={x}&metric=kl")
+    page.wait("document.querySelector('.remark').innerText !== ''")
+    assert "KL divergence was not measured here yet." in note(page)
+
+
+def test_pages_along_steps_speak_of_checkpoints_with_a_step(world, visit):
+    for checkpoint in world.checkpoints:
+        checkpoint["step"] = None
+    page = visit()
+    cells = page.run("[...document.querySelectorAll('td[data-label^=Newest]')].map(cell => cell.innerText)")
+    assert cells == 3 * ["no measurement of a checkpoint with a step"]
+    check_looks(page, "placeless-newest")
+    page = visit("#/frontier")
+    assert "have no measurement of a quantized checkpoint with a step" in note(page)
+
+
 def test_a_frontier_without_points_has_no_axes(world, visit):
     world.points[:] = [point for point in world.points if point[2] is None]
     page = visit("#/frontier")
-    assert "Nothing of these trajectories was quantized" in note(page) and height(page, "quantized-frontier-plot") == 0
+    assert "no measurement of a quantized checkpoint" in note(page) and height(page, "quantized-frontier-plot") == 0
 
 
 def test_a_frontier_of_an_unknown_trajectory_says_so(visit):

@@ -126,6 +126,16 @@ def test_an_attribution_of_the_form_is_planned_by_the_service(service, measured,
     assert planned["bits"] == [3, 8] and planned["budget"] == 3.5
 
 
+def test_what_has_no_place_on_the_axis_is_measured_all_the_same(service, measured, visit):
+    directory = models.write_llama(service.files / "placeless", seed=9)
+    checkpoint = service.checkpoint(directory, "placeless", "step0", step=0, tokens=0)
+    service.run("quantize", checkpoint=checkpoint["id"], method={"name": "rtn", "bits": 4, "group_size": 32},
+                evaluation={"dataset": "tokens", "sequence_length": None})
+    page = visit("#/curves?trajectory=placeless&x=learning_rate", url=service.url)
+    told = "ΔQL was measured here, but of no checkpoint with a learning rate."
+    page.wait(f"document.querySelector('.remark').innerText.includes('{told}')")
+
+
 def test_worst_tokens_are_those_of_the_service_in_their_text(service, measured, visit):
     text = service.files / "worst.txt"
     text.write_text("A café is what it is.\n" * 12)
