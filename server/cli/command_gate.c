@@ -113,6 +113,7 @@ static int gate_run(const struct options *options)
     if (options->word_count != 2 || strcmp(options->words[0], "check") != 0)
         return verb_usage(&verb, "expected `deltaq gate check GATE --checkpoint CHECKPOINT`");
     if (!options_given(options, "--checkpoint")) return verb_usage(&verb, "--checkpoint is missing: the one to judge");
+    if (!verb_check_timeout(&verb, options_given(options, "--wait"))) return verb_close(&verb);
     if (verb_open(options, "gate", &verb)) check(&verb);
     return verb_close(&verb);
 }

@@ -35,7 +35,8 @@ static void ask(struct verb *verb, bool wait)
 static int ready_run(const struct options *options)
 {
     struct verb verb = {.options = options, .name = "ready"};
-    if (verb_open(options, "ready", &verb)) ask(&verb, options_given(options, "--wait"));
+    const bool wait = options_given(options, "--wait");
+    if (verb_check_timeout(&verb, wait) && verb_open(options, "ready", &verb)) ask(&verb, wait);
     return verb_close(&verb);
 }
 

@@ -85,6 +85,7 @@ static int run_run(const struct options *options)
 {
     struct verb verb = {.options = options, .name = "run"};
     if (options->word_count == 0) return verb_usage(&verb, "expected the kind of the run; see deltaq run --help");
+    if (!verb_check_timeout(&verb, options_given(options, "--wait"))) return verb_close(&verb);
     if (verb_open(options, "run", &verb)) {
         json_t *body = make_body(&verb);
         if (body != NULL) verb_post(&verb, "/v1/runs", body, conclude);

@@ -194,6 +194,7 @@ done:
 static bool check_action(struct verb *verb, int action)
 {
     const struct options *options = verb->options;
+    const bool wait = options_given(options, "--wait");
     const bool values = options_given(options, "--grid") || options_given(options, "--along");
     if (action < ACTIONS && options->word_count != 2)
         return (void)verb_usage(verb, "expected the sweep after %s: its id or name", options->words[0]), false;
@@ -204,7 +205,11 @@ static bool check_action(struct verb *verb, int action)
                false;
     if (action < ACTIONS && action != EXTEND && values)
         return (void)verb_usage(verb, "--grid and --along go with extend, or with the kind of a new sweep"), false;
-    return true;
+    if (wait && (action == SHOW || action == DELETE))
+        return (void)verb_usage(verb, "%s does not wait; use deltaq sweep wait", options->words[0]), false;
+    if (action == DELETE && options_given(options, "--json"))
+        return (void)verb_usage(verb, "delete has no answer that --json could print"), false;
+    return verb_check_timeout(verb, wait || action == WAIT);
 }
 
 static int sweep_run(const struct options *options)

@@ -91,6 +91,12 @@ bool verb_open(const struct options *options, const char *name, struct verb *ver
     return read_timeout(verb);
 }
 
+bool verb_check_timeout(struct verb *verb, bool waits)
+{
+    if (waits || !options_given(verb->options, "--timeout")) return true;
+    return (void)verb_usage(verb, "--timeout goes with --wait"), false;
+}
+
 int verb_close(struct verb *verb)
 {
     client_free(verb->client);

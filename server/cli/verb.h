@@ -51,6 +51,9 @@ struct verb {
 bool verb_open(const struct options *options, const char *name, struct verb *verb);
 int verb_close(struct verb *verb); /* verb->exit_status */
 
+/* False, with a message, when --timeout was given to a command that does not wait. */
+bool verb_check_timeout(struct verb *verb, bool waits);
+
 /* Sends one request. True for an answer below 300 that has a document (request->accept may ask for something else).
  * Otherwise prints the server's detail on stderr, with the flag of each pointer, sets verb->exit_status and returns
  * false. The caller resets *reply in any case. */

@@ -131,6 +131,12 @@ WRONG = [
     (["run", "evaluate", b"\xff"], "must be UTF-8"), (["curve"], "expected a trajectory"),
     (["sweep", "extend"], "its id or name"), (["sweep", "cancel", "a", "--dry-run"], "--dry-run"),
     (["sweep", "extend", "a"], "--grid"), (["sweep", "cancel", "a", "--grid", "bits=3"], "go with extend"),
+    (["sweep", "show", "a", "--wait"], "sweep wait"), (["sweep", "delete", "a", "--wait"], "sweep wait"),
+    (["sweep", "delete", "a", "--json"], "--json"), (["sweep", "show", "a", "--timeout", "5"], "goes with --wait"),
+    (["run", "evaluate", "a", "--timeout", "5"], "goes with --wait"),
+    (["sweep", "health", "--timeout", "5"], "goes with --wait"),
+    (["gate", "check", "a", "--checkpoint", "b", "--timeout", "5"], "goes with --wait"),
+    (["ready", "--timeout", "5"], "goes with --wait"),
     (["sweep", "quantize", "a"], '"a"'), (["sweep", "dance", "a"], '"dance"'),
     (["curve", "a", "--csv", "--json"], "not both"),
     (["curve", "a", "--wait"], "--wait"), (["gate", "look", "a"], "gate check"),
@@ -150,6 +156,7 @@ def test_a_wrong_command_line_is_refused_before_anything_is_sent(words, told):
 
 
 @pytest.mark.parametrize("words", [["run", "health", "a"], ["sweep", "health"], ["curve", "a"],
+                                   ["sweep", "wait", "a", "--timeout", "1"], ["sweep", "cancel", "a", "--wait"],
                                    ["gate", "check", "a", "--checkpoint", "b"],
                                    ["register", "/tmp", "--as", "trajectory"]])
 def test_no_server_has_an_exit_status_of_its_own(words):
@@ -377,7 +384,7 @@ def test_ready_asks_and_waits(service):
     assert done.returncode == UNREACHABLE and done.stdout == "" and "127.0.0.1:1" in done.stderr
     done = verb(None, "ready", "--wait", "--timeout", "1")
     assert done.returncode == UNREACHABLE and "127.0.0.1:1" in done.stderr
-    assert verb(service, "ready", "--timeout", "x").returncode == USAGE
+    assert verb(service, "ready", "--wait", "--timeout", "x").returncode == USAGE
 
 
 @contextlib.contextmanager
