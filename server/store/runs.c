@@ -58,23 +58,34 @@
 #define BESIDE_ANOTHER \
     " exists (select from runs where dedupe_key = $3 and state in ('queued', 'running') and not" JOINABLE("$8") ") "
 
-/* Finds an equal run by content or by ids, because the content of its inputs may have become known since (inputs.c). */
-enum status run_find_equal(struct connection *connection, const struct run_new *run, bool *found, struct store_id *id,
-                           struct error *error)
+#define EQUAL                                                       \
+    "select id from runs where (dedupe_key = $1 or named_key = $2)" \
+    " and (state = 'succeeded' or" JOINABLE("$3") ")"               \
+                                                  " order by (state = 'succeeded') desc, number desc limit 1"
+
+/* Finds an equal run by content or by ids, because the content of its inputs may have become known since (inputs.c).
+ * Who joins it locks it, so that a cancellation of its other sweeps comes before, and it is not found, or sees the
+ * joined one (sweeps.c). */
+static enum status find_equal(struct connection *connection, const struct run_new *run, bool join, bool *found,
+                              struct store_id *id, struct error *error)
 {
     struct rows *rows;
     *found = false;
     if (run->dedupe_key == NULL || run->force) return STATUS_OK;
     const enum status status = connection_query(
-        connection,
-        "select id from runs where (dedupe_key = $1 or named_key = $2)"
-        " and (state = 'succeeded' or" JOINABLE("$3") ") order by (state = 'succeeded') desc, number desc limit 1",
+        connection, join ? EQUAL " for key share" : EQUAL,
         VALUES(value_text(run->dedupe_key), value_text(run->named_key), value_json(run->requires)), &rows, error);
     if (status != STATUS_OK) return status;
     *found = rows_count(rows) == 1;
     if (*found) *id = store_id_of(rows);
     rows_free(rows);
     return STATUS_OK;
+}
+
+enum status run_find_equal(struct connection *connection, const struct run_new *run, bool *found, struct store_id *id,
+                           struct error *error)
+{
+    return find_equal(connection, run, false, found, id, error);
 }
 
 /* A run that waits takes over the larger priority of an equal request. */
@@ -152,7 +163,7 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
     bool found = false, made = false;
     *outcome = STORE_EXISTED;
     for (int i = 0; i < 3 && !made; i++) {
-        if ((status = run_find_equal(connection, run, &found, id, error)) != STATUS_OK) return status;
+        if ((status = find_equal(connection, run, run->sweep != NULL, &found, id, error)) != STATUS_OK) return status;
         if (found) break;
         if ((status = queue_quota_ask(connection, quota, error)) != STATUS_OK) return status;
         if ((status = ask_vacant(connection, run, error)) != STATUS_OK) return status;

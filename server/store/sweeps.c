@@ -269,19 +269,29 @@ enum status sweep_widen(struct connection *connection, const struct sweep_wideni
     return store_transaction(connection, widen_body, &made, &made.document, document, error);
 }
 
-enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document, struct error *error)
+struct cancelling {
+    const char *sweep;
+    int64_t affected; /* out */
+};
+
+/* Three statements, because each sees only what was committed before it began. The first makes the later of two
+ * cancellations that share runs see the earlier. The second waits for whoever is joining one of the runs
+ * (run_insert_within), and whoever joins later waits for the end of this. So the third sees every sweep that a run
+ * belongs to. */
+static enum status cancel_body(struct connection *connection, void *context, struct error *error)
 {
-    struct store_id id;
-    int64_t affected;
-    *document = NULL;
-    enum status status = sweep_resolve(connection, reference, &id, error);
+    struct cancelling *cancelling = context;
+    const struct value sweep = value_text(cancelling->sweep);
+    enum status status = connection_execute(
+        connection, "update sweeps set standing = null, cancelled_at = clock_timestamp() where id = $1", VALUES(sweep),
+        NULL, error);
+    if (status == STATUS_OK)
+        status = connection_execute(connection,
+                                    "select from runs r join sweep_runs x on x.run = r.id where x.sweep = $1"
+                                    " and r.state in ('queued', 'running') order by r.id for update of r",
+                                    VALUES(sweep), NULL, error);
     if (status != STATUS_OK) return status;
-    /* first, so that of two that share runs the later one sees the earlier */
-    status = connection_execute(connection,
-                                "update sweeps set standing = null, cancelled_at = clock_timestamp() where id = $1",
-                                VALUES(value_text(id.text)), NULL, error);
-    if (status != STATUS_OK) return status;
-    status = connection_execute(
+    return connection_execute(
         connection,
         "with mine as materialized (select r.id from runs r join sweep_runs x on x.run = r.id"
         " where x.sweep = $1 and r.state in ('queued', 'running') and r.cancel_requested_at is null"
@@ -296,9 +306,19 @@ enum status sweep_cancel(struct connection *connection, const char *reference, j
         " insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object("
         " 'from', case state when 'cancelled' then 'queued' else state end, 'to', state, 'cancel_requested', true)"
         " from changed",
-        VALUES(value_text(id.text)), &affected, error);
+        VALUES(sweep), &cancelling->affected, error);
+}
+
+enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document, struct error *error)
+{
+    struct store_id id;
+    *document = NULL;
+    enum status status = sweep_resolve(connection, reference, &id, error);
     if (status != STATUS_OK) return status;
-    if (affected != 0) store_notify(connection);
+    struct cancelling cancelling = {.sweep = id.text};
+    status = connection_transaction(connection, cancel_body, &cancelling, NULL, error);
+    if (status != STATUS_OK) return status;
+    if (cancelling.affected != 0) store_notify(connection);
     return sweep_get(connection, id.text, document, error);
 }
 
@@ -343,10 +363,14 @@ static enum status retry_body(struct connection *connection, void *context, stru
 {
     struct retrying *retrying = context;
     struct rows *requesters;
-    enum status status = connection_query(connection,
-                                          "select distinct r.requester from runs r join sweep_runs x on x.run = r.id"
-                                          " where x.sweep = $1 and r.state = 'failed' order by 1",
-                                          VALUES(value_text(retrying->sweep)), &requesters, error);
+    /* Before its runs, as a cancellation does. */
+    enum status status = connection_execute(connection, "select from sweeps where id = $1 for no key update",
+                                            VALUES(value_text(retrying->sweep)), NULL, error);
+    if (status == STATUS_OK)
+        status = connection_query(connection,
+                                  "select distinct r.requester from runs r join sweep_runs x on x.run = r.id"
+                                  " where x.sweep = $1 and r.state = 'failed' order by 1",
+                                  VALUES(value_text(retrying->sweep)), &requesters, error);
     if (status != STATUS_OK) return status;
     status = retry_all(connection, retrying, error);
     if (status == STATUS_OK && retrying->affected != 0)

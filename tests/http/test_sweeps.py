@@ -1,3 +1,5 @@
+import concurrent.futures
+import contextlib
 import csv
 import io
 import json
@@ -5,6 +7,7 @@ import subprocess
 
 import models
 import pytest
+from test_watch import until
 
 
 @pytest.fixture(scope="module")
@@ -306,6 +309,74 @@ def test_a_run_of_two_sweeps_ends_when_both_are_cancelled(service, small):
             assert service.post("/v1/sweeps", {**body, **grid, "name": f"{name}-{again}"}).status == 202
         states = [service.post(f"/v1/sweeps/{name}-{again}/cancel").json["runs"] for again in ("one", "two")]
         assert [counts["queued"] for counts in states] == [1, 0] and states[1]["cancelled"] == 1, states
+
+
+@contextlib.contextmanager
+def transaction(service, statements):
+    """A transaction with these statements is open within; the function it gives waits until another waits for it, and
+    commits."""
+    command = ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", "/proc/self/cwd", "-U", "deltaq", "deltaq"]
+    session = subprocess.Popen(command, cwd=service.data / "pg" / "socket", stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    session.stdin.write(f"set idle_in_transaction_session_timeout = 0; select pg_backend_pid(); begin; {statements};"
+                        " select 'open';\n")
+    session.stdin.flush()
+    pid = session.stdout.readline().strip()
+    assert "open\n" in iter(session.stdout.readline, "")
+    waits = f"select count(*) from pg_stat_activity where {pid} = any (pg_blocking_pids(pid))"
+
+    def commit():
+        until("it is waited for", lambda: service.sql(waits) != [["0"]])
+        session.communicate("commit;\n", timeout=60)
+        assert session.returncode == 0
+
+    try:
+        yield commit
+    finally:
+        session.kill()
+        session.wait()
+
+
+@pytest.fixture
+def waiting(service, small):
+    """The body of a sweep, and its only run, which waits behind another one. Another sweep is to be called `two`."""
+    name, body = small
+    one = {**body, "name": f"{name}-one", "grid": {"checkpoint": {"trajectory": name}, "method.bits": [8]},
+           "base": {**body["base"], "method": {"name": "rtn", "group_size": 16}}}
+    with service.gate.holding("quantize", 0):
+        busy = service.post("/v1/runs", {"kind": "quantize", "force": True, "params": {
+            **body["base"], "checkpoint": f"{name}/a", "method": {"name": "rtn", "bits": 8, "group_size": 32}}}).json
+        service.gate.wait(busy["id"])  # the only worker: what follows stays queued
+        assert service.post("/v1/sweeps", one).status == 202
+        run, = service.get(f"/v1/runs?sweep={one['name']}").json["items"]
+        yield one, f"{name}-two", run["id"]
+        for sweep in (one["name"], f"{name}-two"):
+            service.post(f"/v1/sweeps/{sweep}/cancel")
+
+
+def test_a_run_that_another_sweep_is_joining_is_not_cancelled(service, waiting):
+    one, two, run = waiting
+    joined = f"""with two as (insert into sweeps (id, name, kind, base, grid)
+        values (gen_random_uuid(), '{two}', 'quantize', '{{}}', '{{}}') returning id)
+        insert into sweep_runs (sweep, run) select id, '{run}' from two"""
+    with concurrent.futures.ThreadPoolExecutor() as pool, transaction(service, joined) as commit:
+        cancelled = pool.submit(service.post, f"/v1/sweeps/{one['name']}/cancel")
+        commit()
+        assert cancelled.result().status == 202
+    assert service.get(f"/v1/runs/{run}").json["state"] == "queued"
+    assert service.post(f"/v1/sweeps/{two}/cancel").json["runs"]["cancelled"] == 1
+
+
+def test_a_sweep_joins_no_run_that_another_is_cancelling(service, waiting):
+    one, two, run = waiting
+    cancelled = f"""select true from runs where id = '{run}' for update; update runs set state = 'cancelled',
+        cancel_requested_at = clock_timestamp(), finished_at = clock_timestamp() where id = '{run}'"""
+    with concurrent.futures.ThreadPoolExecutor() as pool, transaction(service, cancelled) as commit:
+        posted = pool.submit(service.post, "/v1/sweeps", {**one, "name": two})
+        commit()
+        counts = posted.result().json["runs"]
+    assert (counts["queued"], counts["cancelled"]) == (1, 0), counts
+    assert service.get(f"/v1/runs?sweep={two}").json["items"][0]["id"] != run
 
 
 def test_extending_makes_no_cancelled_run_again(service, small):
