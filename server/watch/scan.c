@@ -9,6 +9,7 @@
 #include "inputs/roots.h"
 #include "schema/form.h"
 #include "weights/weights.h"
+#include "json/tree_cost.h"
 #include "json/written.h"
 
 #include <ctype.h>
@@ -22,7 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONFIG_READ = 4 << 20 };
+/* The text of a config.json above the weights, and what it may take as a tree. One that is small enough to be kept
+ * takes less than 200 KiB beside its white space. */
+enum { CONFIG_READ = 4 << 20, TREE_MOST = 8 << 20 };
 
 /* The number behind `word` and up to one separator, not directly behind another letter. */
 static bool number_after(const char *name, const char *word, double *out, const char **end)
@@ -263,6 +266,13 @@ bool scan_signature(const char *path, uint64_t *signature, double *newest)
     return count >= 0;
 }
 
+static enum status config_too_large(struct error *error)
+{
+    return error_set(error, STATUS_TOO_LARGE,
+                     "the config.json above it has more than %d bytes; put it beside the weights",
+                     CHECKPOINT_CONFIG_SIZE / 2 - 1);
+}
+
 /* {"path", "config"} with the config.json above `directory`, up to the top, when it has none of its own; else NULL,
  * which stands for the path only. */
 static enum status inherited_source(const struct scan_place *place, const char *directory, const char *path,
@@ -286,6 +296,10 @@ static enum status inherited_source(const struct scan_place *place, const char *
     enum status status = roots_check_links(place->roots, at, "/path", error);
     if (status == STATUS_OK) status = file_read_all(AT_FDCWD, config, CONFIG_READ, &text, &size, error);
     if (status != STATUS_OK) return status;
+    if (tree_cost(text, size) > TREE_MOST) {
+        memory_free(text);
+        return config_too_large(error);
+    }
     json_t *read = json_loadb(text, size, 0, NULL);
     memory_free(text);
     text = written_json(read, JSON_COMPACT);
@@ -293,9 +307,7 @@ static enum status inherited_source(const struct scan_place *place, const char *
     free(text);
     if (large) {
         json_decref(read);
-        return error_set(error, STATUS_TOO_LARGE,
-                         "the config.json above it has more than %d bytes; put it beside the weights",
-                         CHECKPOINT_CONFIG_SIZE / 2 - 1);
+        return config_too_large(error);
     }
     if (json_is_object(read)) *out = json_pack("{ss sO}", "path", path, "config", read);
     json_decref(read);

@@ -161,6 +161,21 @@ def test_the_trainers_state_beside_weights_is_read_without_a_tree(confined):
     assert group.killed() == "0" and memory(service, "VmHWM") < before + (64 << 20), memory(service, "VmHWM") >> 20
 
 
+def test_a_configuration_above_weights_is_no_tree_when_it_is_dear(confined):
+    """4 MB that would be a tree of 300."""
+    service, group = confined
+    above = service.files / "above"
+    directory = models.write_llama(above / "step1")
+    (directory / "config.json").rename(above / "config.json")
+    scan = service.post("/v1/trajectories/above/scan", {"path": str(above)}).json
+    assert [made["name"] for made in scan["registered"]] == ["step1"], scan
+    (above / "config.json").write_text('{"x": [' + "{}," * 1_300_000 + "{}]}")
+    before = memory(service, "VmHWM")
+    (failed,) = service.post("/v1/trajectories/above/scan", {"path": str(above)}).json["failed"]
+    assert failed["path"] == "step1" and "more than 2047 bytes" in failed["detail"], failed
+    assert group.killed() == "0" and memory(service, "VmHWM") < before + (64 << 20), memory(service, "VmHWM") >> 20
+
+
 def test_files_of_bodies_are_gone_with_them(confined):
     service, _ = confined
     links = [os.readlink(link) for link in pathlib.Path(f"/proc/{service.process.pid}/fd").iterdir()]
