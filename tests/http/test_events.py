@@ -355,6 +355,31 @@ def test_a_deletion_that_takes_long_holds_up_nobody(outside):
     assert outside.sql(left) == "0|0\n1|1"  # what was kept of it goes with it
 
 
+def test_counts_are_folded_beside_a_deletion_that_takes_long(outside):
+    """A fold takes rows of all trajectories, but none of one that is being deleted."""
+    outside.sql("""
+        insert into trajectories (id, name) values ('a', 'other'), ('b', 'going');
+        insert into checkpoints (id, trajectory, name, source) values
+            ('a1', 'a', 'step1', '{}'), ('b1', 'b', 'step1', '{}')""")
+    deleting = subprocess.Popen(outside.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deleting.stdin.write("set idle_in_transaction_session_timeout = 0; begin;"
+                         " select 'locked' from trajectories where id = 'b' for update;"
+                         " delete from checkpoints where trajectory = 'b'; select 'deleted';\n")
+    deleting.stdin.flush()
+    assert [deleting.stdout.readline() for _ in range(2)] == ["locked\n", "deleted\n"]
+    # One of a hundred inserts folds.
+    outside.sql("""
+        set lock_timeout = '1s';
+        do $$ begin
+            for i in 1 .. 3000 loop insert into trajectory_counts values ('a', 'queued', 1); end loop;
+        end $$""")
+    counted = "select sum(change), count(*) < 3000 from trajectory_counts where trajectory = 'a' and what = 'queued'"
+    assert outside.sql(counted) == "3000|t"
+    deleting.communicate("delete from trajectories where id = 'b'; commit;\n", timeout=LIMIT)
+    assert deleting.returncode == 0
+    assert outside.sql("select count(*) from trajectory_counts where trajectory = 'b'") == "0"
+
+
 def test_what_there_was_before_the_log_begins_it(outside):
     """A database of an earlier schema: its checkpoints and measurements are the first changes."""
     outside.sql("""
