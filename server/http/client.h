@@ -18,7 +18,7 @@ void client_name(const struct exchange *exchange, char out[PERMITS_CLIENT]);
 /* Counts the request, and returns 0 or the seconds until it would be let through; *what then says whose bucket is
  * empty ("this token", "this address"). A token that is known to be right has a bucket of its own, so that clients
  * behind one address do not take from each other; whatever else comes from an address has one bucket together. Our own
- * user, who needs no token, has none. */
+ * user and root, who need no token, have none; other users whom --trust-loopback lets in have. */
 int client_wait(struct exchange *exchange, const char **what);
 
 #endif

@@ -194,6 +194,19 @@ def test_another_user_does_not_empty_the_bucket_of_this_one(tmp_path):
         service.stop()
 
 
+ASK_OFTEN = GUESS.replace(', headers={"Authorization": "Bearer dq_wrong"}', "")
+
+
+def test_another_user_who_is_trusted_has_a_bucket(tmp_path):
+    """And the server's own user has none."""
+    service = Service(tmp_path, "--workers", "0", "--address-rate", "1", "--trust-loopback")
+    try:
+        assert as_nobody(ASK_OFTEN, f"127.0.0.1:{service.port}") == ["429"]
+        assert {service.get("/v1/runs").status for _ in range(100)} == {200}
+    finally:
+        service.stop()
+
+
 def test_every_user_of_the_machine_can_be_trusted(tmp_path):
     service = Service(tmp_path, "--workers", "0", "--trust-loopback")
     try:
