@@ -162,6 +162,7 @@ static enum status start_http(const struct options *options, struct serving *ser
         .thread_open = application_thread_open,
         .thread_close = application_thread_close,
         .authorize = application_authorize,
+        .authorize_again = application_authorize_again,
         .idempotency = &application_idempotency,
         .conditions = &application_conditions,
     };

@@ -92,6 +92,7 @@ void *connection_request_line(void *closure, const char *target, struct MHD_Conn
     exchange->method = "";
     response_init(&exchange->response, server->streams);
     exchange->response.client = exchange->client;
+    exchange->response.token = exchange->request.principal.name;
     reaper_deadline(server->reaper, exchange->entry, server->options.limits.header_milliseconds);
     if ((exchange->target = strdup(target)) == NULL) {
         exchange_free(exchange);

@@ -71,6 +71,7 @@ struct response {
     struct stream *stream;   /* owned until the MHD_Response has it */
     struct streams *streams; /* lent, like the next */
     const char *client;      /* whom a stream counts for */
+    const char *token;       /* whose stream it is: principal.name; lent */
 };
 
 void response_init(struct response *response, struct streams *streams);

@@ -55,21 +55,31 @@ static enum status ask_application(struct exchange *exchange, void *thread, stru
     return status;
 }
 
-static enum status authorize(struct exchange *exchange, void *thread, struct error *error)
+static bool needs_token(const struct exchange *exchange)
 {
-    const struct http_options *options = &exchange->server->options;
-    struct request *request = &exchange->request;
-    request->principal = (struct principal){.scope = SCOPE_ADMIN};
-    if (options->authorize == NULL || exchange->route->scope == SCOPE_NONE) return STATUS_OK;
-    request->principal.local = exchange->local;
-    const enum status status = ask_application(exchange, thread, error);
+    return exchange->server->options.authorize != NULL && exchange->route->scope != SCOPE_NONE;
+}
+
+/* Says in the answer what kind of token is needed. */
+static void challenge(struct exchange *exchange, enum status status)
+{
     exchange->refused_who = status == STATUS_UNAUTHORIZED || status == STATUS_FORBIDDEN || status == STATUS_TOO_MANY;
     if (status == STATUS_UNAUTHORIZED)
         answer_header(exchange, "WWW-Authenticate",
-                      client_token(request) != NULL ? "Bearer realm=\"deltaq\", error=\"invalid_token\""
-                                                    : "Bearer realm=\"deltaq\"");
+                      client_token(&exchange->request) != NULL ? "Bearer realm=\"deltaq\", error=\"invalid_token\""
+                                                               : "Bearer realm=\"deltaq\"");
     if (status == STATUS_FORBIDDEN)
         answer_header(exchange, "WWW-Authenticate", "Bearer realm=\"deltaq\", error=\"insufficient_scope\"");
+}
+
+static enum status authorize(struct exchange *exchange, void *thread, struct error *error)
+{
+    struct request *request = &exchange->request;
+    request->principal = (struct principal){.scope = SCOPE_ADMIN};
+    if (!needs_token(exchange)) return STATUS_OK;
+    request->principal.local = exchange->local;
+    const enum status status = ask_application(exchange, thread, error);
+    challenge(exchange, status);
     return status;
 }
 
@@ -106,6 +116,19 @@ static void fail(struct exchange *exchange, enum status status, const struct err
 {
     const struct problem problem = problem_of_status(status);
     answer_problem(exchange, &problem, error);
+}
+
+/* A token may end while its request waits, and the first one be made: then the answer is a refusal. What a POST has
+ * made is told all the same, because it is made, and the log says who made it. */
+static void authorize_again(struct exchange *exchange, void *thread)
+{
+    struct error error = {0};
+    if (!exchange->waits || !needs_token(exchange) || strcmp(exchange->request.method, "GET") != 0) return;
+    const enum status status = ask_application(exchange, thread, &error);
+    if (status == STATUS_OK) return;
+    response_reset(&exchange->response);
+    challenge(exchange, status);
+    fail(exchange, status, &error);
 }
 
 /* Whether the handler's wait is granted; the first time it takes a permit and sets the deadline. Of a GET without a
@@ -301,6 +324,7 @@ static void serve(struct handler_pool *pool, struct exchange *exchange, void *th
     }
     if (exchange->body.file != NULL) body_reset(&pool->server->bodies, &exchange->body);
     if (step == IDEMPOTENT_RUN && !call_handler(exchange, thread)) return;
+    authorize_again(exchange, thread);
     request_body_drop(exchange);
     give_answer(exchange);
 }

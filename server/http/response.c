@@ -23,7 +23,7 @@ void response_drop_headers(struct response *response)
 void response_reset(struct response *response)
 {
     struct streams *streams = response->streams;
-    const char *client = response->client;
+    const char *client = response->client, *token = response->token;
     if (!response->lent) free(response->bytes);
     if (response->file >= 0) (void)close(response->file);
     response_drop_headers(response);
@@ -31,6 +31,7 @@ void response_reset(struct response *response)
     streams_discard(response->stream);
     response_init(response, streams);
     response->client = client;
+    response->token = token;
 }
 
 /* Drops an earlier body; headers and errors stay. */
@@ -153,7 +154,8 @@ enum status response_stream(struct response *response, const char *topic, const 
                             struct error *error)
 {
     response_clear(response);
-    enum status status = streams_new(response->streams, response->client, topic, ops, state, &response->stream, error);
+    const struct stream_owner owner = {.client = response->client, .token = response->token};
+    enum status status = streams_new(response->streams, &owner, topic, ops, state, &response->stream, error);
     if (status != STATUS_OK) return status;
     response->kind = RESPONSE_STREAM;
     response->http_status = 200;

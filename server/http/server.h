@@ -45,6 +45,14 @@ struct condition_hooks {
     void (*let_go)(void *thread, const char *tag);
 };
 
+enum { HTTP_TOKEN_SHA256 = 32, HTTP_TOKEN_ID = 64 };
+
+/* Who opened an event stream, and whether that may still be read. */
+struct http_reader {
+    char token[HTTP_TOKEN_ID]; /* principal.name of the request; "": no token was needed */
+    bool allowed;
+};
+
 struct http_limits {         /* 0: the default */
     int header_milliseconds; /* 5000: from the connection, or the request line, to the last header */
     int body_milliseconds;   /* 10000, and a second more for each 256 KiB received */
@@ -94,6 +102,10 @@ struct http_options {   /* lent for the life of the server */
      * whether the request came from our own user. NULL: everyone may do everything. */
     enum status (*authorize)(void *thread, const char *token, enum scope scope, struct principal *principal,
                              struct error *error);
+    /* Sets `allowed` of each reader: whether its token is still valid, or still none is needed. On the broadcaster's
+     * thread, once a second while there are event streams, for all of them together. NULL: streams are not asked
+     * about. */
+    enum status (*authorize_again)(void *thread, struct http_reader *readers, size_t count, struct error *error);
     const struct idempotency_hooks *idempotency; /* NULL: the header is ignored */
     const struct condition_hooks *conditions;    /* NULL: of two conditional changes at once, both may be made */
     struct http_limits limits;
@@ -116,8 +128,6 @@ MUST_CHECK enum status http_server_renew(struct http_server *server, const struc
 /* Says that something about `topic` (NULL: all topics) has changed: handlers and streams that wait for it run again. It
  * is cheap, and any thread may call it. A caller that may miss notifications wakes NULL every second or two. */
 void http_server_wake(struct http_server *server, const char *topic);
-
-enum { HTTP_TOKEN_SHA256 = 32, HTTP_TOKEN_ID = 64 };
 
 /* A token that is valid, and the name that `authorize` gives the principal who sends it. */
 struct http_token {

@@ -2,7 +2,11 @@
  *
  * Two hold a stream: the MHD_Response, which reads it on network threads, and the broadcaster, which writes it. One
  * mutex guards all streams. `produce` runs without the mutex; when the response goes away meanwhile, the broadcaster
- * frees the stream afterwards. */
+ * frees the stream afterwards.
+ *
+ * A token may be revoked or expire, and the first one made, while a stream is open. So the broadcaster asks once a
+ * second about the owners of all streams (http_options.authorize_again), ends those that may not read any more, and
+ * produces nothing while there is no answer. */
 #ifndef HTTP_STREAM_REGISTRY_H
 #define HTTP_STREAM_REGISTRY_H
 
@@ -17,9 +21,14 @@ struct stream;
  * streams_free). */
 MUST_CHECK enum status streams_start(const struct http_options *options, struct streams **out, struct error *error);
 
-/* Makes a stream of `client` (client_name), which is not produced before streams_response. Takes `state`.
- * STATUS_TOO_MANY and STATUS_UNAVAILABLE (permits.h), STATUS_NO_MEMORY. */
-MUST_CHECK enum status streams_new(struct streams *streams, const char *client, const char *topic,
+struct stream_owner {   /* copied */
+    const char *client; /* whom it counts for (client_name) */
+    const char *token;  /* principal.name; "": no token was needed */
+};
+
+/* Makes a stream, which is not produced before streams_response. Takes `state`. STATUS_TOO_MANY and STATUS_UNAVAILABLE
+ * (permits.h), STATUS_NO_MEMORY. */
+MUST_CHECK enum status streams_new(struct streams *streams, const struct stream_owner *owner, const char *topic,
                                    const struct stream_ops *ops, void *state, struct stream **out, struct error *error);
 void streams_discard(struct stream *stream); /* one that has no response; NULL is fine */
 

@@ -24,7 +24,7 @@ struct stream {
     int descriptor;                    /* its socket, for a look whether the client is still there */
     const struct stream_ops *ops;
     void *state;
-    char topic[TOPIC_SIZE], client[PERMITS_CLIENT];
+    char topic[TOPIC_SIZE], client[PERMITS_CLIENT], token[HTTP_TOKEN_ID];
     struct buffer pending; /* bytes not yet read, from `offset` on */
     size_t offset;
     int64_t born_ms, written_ms, next_ms; /* next: when to produce or ping at the latest */
@@ -49,6 +49,7 @@ struct streams {
     unsigned count;
     struct permits *permits;
     int64_t ping_ms, life_ms, look_ms;
+    bool in_doubt; /* nobody could say whether the owners of the streams may read on: nothing is produced */
     bool stopping;
     const struct http_options *options; /* lent */
     void *context;                      /* the broadcaster's, from thread_open */
@@ -118,8 +119,8 @@ static void stream_unlink(struct stream *stream)
     }
 }
 
-enum status streams_new(struct streams *streams, const char *client, const char *topic, const struct stream_ops *ops,
-                        void *state, struct stream **out, struct error *error)
+enum status streams_new(struct streams *streams, const struct stream_owner *owner, const char *topic,
+                        const struct stream_ops *ops, void *state, struct stream **out, struct error *error)
 {
     struct stream *stream = calloc(1, sizeof *stream);
     *out = NULL;
@@ -130,7 +131,8 @@ enum status streams_new(struct streams *streams, const char *client, const char 
     *stream = (struct stream){.owner = streams, .ops = ops, .state = state, .born_ms = clock_milliseconds()};
     stream->written_ms = stream->born_ms;
     (void)snprintf(stream->topic, sizeof stream->topic, "%s", topic);
-    (void)snprintf(stream->client, sizeof stream->client, "%s", client);
+    (void)snprintf(stream->client, sizeof stream->client, "%s", owner->client);
+    (void)snprintf(stream->token, sizeof stream->token, "%s", owner->token);
     pthread_mutex_lock(&streams->mutex);
     const enum status status = streams->stopping ? error_set(error, STATUS_UNAVAILABLE, "the server is stopping")
                                                  : permits_take(streams->permits, stream->client, error);
@@ -234,6 +236,13 @@ static void stream_append(struct stream *stream, const char *bytes, size_t lengt
     if (stream->pending.status != STATUS_OK) stream->finished = true; /* the client comes again */
 }
 
+static enum status produce(struct streams *streams, struct stream *stream, struct stream_writer *writer, bool *finished,
+                           struct error *error)
+{
+    if (streams->in_doubt) return error_set(error, STATUS_UNAVAILABLE, "whether it may be read is not known");
+    return stream->ops->produce(streams->context, stream->state, writer, finished, error);
+}
+
 /* One round for one stream; called and left with the mutex held. */
 static void stream_serve(struct streams *streams, struct stream *stream, int64_t now)
 {
@@ -243,7 +252,7 @@ static void stream_serve(struct streams *streams, struct stream *stream, int64_t
     stream->busy = true;
     stream->dirty = false;
     pthread_mutex_unlock(&streams->mutex);
-    enum status status = stream->ops->produce(streams->context, stream->state, &writer, &finished, &error);
+    enum status status = produce(streams, stream, &writer, &finished, &error);
     pthread_mutex_lock(&streams->mutex);
     stream->busy = false;
     stream->more = writer.more;
@@ -268,16 +277,73 @@ static void stream_serve(struct streams *streams, struct stream *stream, int64_t
 }
 
 /* Ends the streams of clients that have left. The mutex is held; the socket of a suspended stream is still open. */
-static void look_for_gone(struct streams *streams, int64_t now)
+static void look_for_gone(struct streams *streams)
 {
-    if (now < streams->look_ms) return;
-    streams->look_ms = now + LOOK_MILLISECONDS;
     for (struct stream *stream = streams->first; stream != NULL; stream = stream->next) {
         if (!stream->suspended || stream->busy) continue;
         if (!connection_left(stream->descriptor)) continue;
         stream->finished = true;
         stream_resume(stream);
     }
+}
+
+static struct http_reader *find_reader(struct http_reader *readers, size_t count, const char *token)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(readers[i].token, token) == 0) return &readers[i];
+    return NULL;
+}
+
+/* The owners of all streams, each once; the caller frees them. NULL: no memory. The mutex is held. */
+static struct http_reader *readers_of(const struct streams *streams, size_t *count)
+{
+    struct http_reader *readers = calloc(streams->count + 1, sizeof *readers);
+    *count = 0;
+    if (readers == NULL) return NULL;
+    for (const struct stream *stream = streams->first; stream != NULL; stream = stream->next)
+        if (find_reader(readers, *count, stream->token) == NULL)
+            (void)snprintf(readers[(*count)++].token, HTTP_TOKEN_ID, "%s", stream->token);
+    return readers;
+}
+
+/* Ends the stream without the events that its client has not read; the mutex is held. */
+static void stream_forbid(struct stream *stream)
+{
+    stream->finished = true;
+    buffer_reset(&stream->pending);
+    stream->offset = 0;
+    stream_resume(stream);
+}
+
+/* Ends the streams of those who may not read on; the client comes again and is told why. Called and left with the mutex
+ * held, which it gives up while it asks. */
+static void look_for_forbidden(struct streams *streams)
+{
+    const struct http_options *options = streams->options;
+    struct error error = {0};
+    size_t count;
+    if (options->authorize_again == NULL || streams->first == NULL) return;
+    struct http_reader *readers = readers_of(streams, &count);
+    streams->in_doubt = true;
+    if (readers == NULL) return;
+    pthread_mutex_unlock(&streams->mutex);
+    const enum status status = options->authorize_again(streams->context, readers, count, &error);
+    pthread_mutex_lock(&streams->mutex);
+    streams->in_doubt = status != STATUS_OK;
+    for (struct stream *stream = streams->first; status == STATUS_OK && stream != NULL; stream = stream->next) {
+        const struct http_reader *reader = find_reader(readers, count, stream->token);
+        if (reader != NULL && !reader->allowed) stream_forbid(stream); /* NULL: it was opened just now */
+    }
+    free(readers);
+}
+
+static void look(struct streams *streams)
+{
+    const int64_t now = clock_milliseconds();
+    if (now < streams->look_ms) return;
+    streams->look_ms = now + LOOK_MILLISECONDS;
+    look_for_gone(streams);
+    look_for_forbidden(streams);
 }
 
 /* The first stream that is due, and the earliest time that another will be; the mutex is held. */
@@ -306,8 +372,8 @@ static void *broadcast(void *closure)
     pthread_mutex_lock(&streams->mutex);
     while (!streams->stopping) {
         int64_t earliest;
+        look(streams);
         const int64_t now = clock_milliseconds();
-        look_for_gone(streams, now);
         struct stream *stream = stream_due(streams, now, &earliest);
         if (stream != NULL)
             stream_serve(streams, stream, now);

@@ -97,6 +97,25 @@ enum status application_authorize(void *thread, const char *token, enum scope sc
                      names[scope]);
 }
 
+enum status application_authorize_again(void *thread, struct http_reader *readers, size_t count, struct error *error)
+{
+    json_t *ids = json_array(), *valid = NULL, *id;
+    size_t i, at;
+    enum status status = STATUS_OK;
+    for (i = 0; i < count && status == STATUS_OK; i++)
+        if (json_array_append_new(ids, json_string(readers[i].token)) != 0)
+            status = error_set(error, STATUS_NO_MEMORY, "no memory for the owners of event streams");
+    if (status == STATUS_OK) status = token_still(thread, ids, &valid, error);
+    for (i = 0; i < count; i++) {
+        readers[i].allowed = false;
+        json_array_foreach(valid, at, id) if (strcmp(json_string_value(id), readers[i].token) == 0) readers[i].allowed =
+            true;
+    }
+    json_decref(ids);
+    json_decref(valid);
+    return status;
+}
+
 static enum status hold(void *thread, const char *tag, bool *held, struct error *error)
 {
     return condition_hold(thread, tag, held, error);

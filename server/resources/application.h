@@ -43,6 +43,7 @@ enum status application_thread_open(void *application, void **thread, struct err
 void application_thread_close(void *application, void *thread);
 enum status application_authorize(void *thread, const char *token, enum scope scope, struct principal *principal,
                                   struct error *error);
+enum status application_authorize_again(void *thread, struct http_reader *readers, size_t count, struct error *error);
 extern const struct idempotency_hooks application_idempotency;
 extern const struct condition_hooks application_conditions;
 

@@ -154,6 +154,18 @@ enum status token_valid(struct connection *connection, struct token_hash **out, 
     return status;
 }
 
+enum status token_still(struct connection *connection, const json_t *ids, json_t **valid, struct error *error)
+{
+    return connection_query_json(
+        connection,
+        CONNECTION_KEEPS_PLAN
+        "select coalesce(json_agg(asked.id), '[]') from json_array_elements_text($1::json) as asked (id) where case"
+        " when asked.id = '' then not exists (select 1 from tokens)"
+        " else exists (select 1 from tokens t where t.id = asked.id and t.revoked_at is null"
+        " and (t.expires_at is null or t.expires_at > clock_timestamp())) end",
+        VALUES(value_json(ids)), valid, error);
+}
+
 enum status token_any(struct connection *connection, bool *any, struct error *error)
 {
     return connection_query_boolean(connection, CONNECTION_KEEPS_PLAN "select exists (select 1 from tokens)", NO_VALUES,

@@ -41,6 +41,10 @@ struct token_hash {
 /* Those that are neither revoked nor expired. The caller owns *out (free). */
 MUST_CHECK enum status token_valid(struct connection *connection, struct token_hash **out, size_t *count,
                                    struct error *error);
+/* *valid: those of `ids` that are neither revoked nor expired. The id "" stands for who has no token, and is among them
+ * until the first token is made. Both are arrays; the caller owns *valid. */
+MUST_CHECK enum status token_still(struct connection *connection, const json_t *ids, json_t **valid,
+                                   struct error *error);
 /* Whether any token was ever made, ended and revoked ones too: then loopback clients need one. Taking the last one back
  * must not open the server to everybody. */
 MUST_CHECK enum status token_any(struct connection *connection, bool *any, struct error *error);

@@ -9,10 +9,11 @@ import time
 class Stream:
     """One connection. `last` is what a browser would send as Last-Event-ID when it comes again."""
 
-    def __init__(self, port, path, last=None, limit=60):
+    def __init__(self, port, path, last=None, limit=60, token=None):
         self.last, self.text, self.head, self.end = last, "", None, time.monotonic() + limit
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=limit)
         extra = f"Last-Event-ID: {last}\r\n" if last is not None else ""
+        extra += f"Authorization: Bearer {token}\r\n" if token is not None else ""
         request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{extra}\r\n"
         self.socket.sendall(request.encode())
 

@@ -1,9 +1,12 @@
 """The life of a token: made, used, listed, ended, taken back."""
 
+import concurrent.futures
 import subprocess
 import time
 
+import models
 from service import BINARY, Service
+from streaming import Stream
 
 
 def tool(service, *arguments):
@@ -59,6 +62,75 @@ def test_a_token_that_has_expired_is_refused(tmp_path):
         assert answer.status == 401 and "expired" in answer.json["detail"]
     finally:
         service.token = None
+        service.stop()
+
+
+def opened(service, token=None):
+    """A stream of changes that has said where it begins."""
+    stream = Stream(service.port, "/v1/events?kind=checkpoint", token=token, limit=15)
+    while "id: " not in stream.text:
+        assert stream.more()
+    return stream
+
+
+def queued(service):
+    """A checkpoint, and a run that waits for a worker."""
+    made = service.checkpoint(models.write_llama(service.files / "model", seed=1), "t", "step1")
+    service.sequences("data", [[1, 2, 3, 4]])
+    run = service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": made["id"], "dataset": "data"}})
+    assert run.status == 202, run.body
+    return made["id"], run.json["id"]
+
+
+def waiting(service, pool, run, tokens):
+    """Answers to requests that wait for the run, one for each token (None: without)."""
+    asked = [pool.submit(service.get, f"/v1/runs/{run}?wait=60", {"Authorization": f"Bearer {token}"} if token else {})
+             for token in tokens]
+    while f"deltaq_http_waiting {len(tokens)}\n" not in service.get("/metrics").body.decode():
+        time.sleep(0.05)
+    return asked
+
+
+def test_streams_and_waits_end_with_their_token(tmp_path):
+    """They used to go on for ten minutes, and told whoever had lost a token all that changed."""
+    service = Service(tmp_path, "--workers", "0")
+    try:
+        service.token, kept, revoked, expired = (
+            tool(service, "create", "--scope", scope, "--name", name, "--days", "1")
+            for scope, name in (("admin", "admin"), ("read", "kept"), ("read", "revoked"), ("read", "expired")))
+        checkpoint, run = queued(service)
+        streams = [opened(service, token) for token in (kept, revoked, expired)]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            asked = waiting(service, pool, run, (kept, revoked, expired))
+            assert service.request("DELETE", "/v1/tokens/revoked").status == 204
+            service.sql("update tokens set expires_at = clock_timestamp() where name = 'expired'")
+            assert [list(stream.events()) for stream in streams[1:]] == [[], []], "they end, and tell nothing"
+            assert service.request("PATCH", f"/v1/checkpoints/{checkpoint}", {"tags": {"a": "b"}}).status == 200
+            assert streams[0].take(1)[0][1] == "checkpoint", "others go on"
+            assert service.post(f"/v1/runs/{run}/cancel").status == 202
+            answers = [answer.result() for answer in asked]
+        assert [answer.status for answer in answers] == [200, 401, 401]
+        assert [answer.json["detail"] for answer in answers[1:]] == ["the token was revoked", "the token has expired"]
+        assert all("invalid_token" in answer.headers["WWW-Authenticate"] for answer in answers[1:])
+    finally:
+        service.token = None
+        service.stop()
+
+
+def test_streams_and_waits_without_a_token_end_with_the_first_one(tmp_path):
+    service = Service(tmp_path, "--workers", "0")
+    try:
+        _, run = queued(service)
+        stream = opened(service)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            asked = waiting(service, pool, run, [None])
+            first = tool(service, "create", "--scope", "admin", "--name", "first")
+            assert list(stream.events()) == []
+            cancel = service.request("POST", f"/v1/runs/{run}/cancel", headers={"Authorization": f"Bearer {first}"})
+            assert cancel.status == 202 and asked[0].result().status == 401
+        service.token = first
+        assert opened(service, first).socket
+    finally:
         service.stop()
 
 
