@@ -290,7 +290,8 @@ def facts(study, binary, budget, texts, revision):
         "words": {
             "command": ", then ".join(study.clock.commands),
             "version": version,
-            "machine": f"{processor()}, {os.cpu_count()} processors, {len(study.lanes)} worker{'s' * (len(study.lanes) > 1)} of one thread",
+            "machine": f"{processor()}, {os.cpu_count()} processors, {len(study.lanes)} "
+            f"worker{'s' * (len(study.lanes) > 1)} of one thread",
             "hours": f"{study.clock.spent() / 3600:.2f}",
             "text": (
                 "Debian packages " + ", ".join(packages)
