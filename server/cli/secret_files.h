@@ -5,7 +5,7 @@
 
 #include "cli/options.h"
 
-enum { SECRET_FILES_MOST = 80 };
+enum { SECRET_FILES_MOST = 88 };
 
 /* Fills paths[0 … SECRET_FILES_MOST], which ends with NULL: --tls-key, what --database-url names, and where libraries
  * and common programs (ssh, git, kubectl, clouds) keep such, by the environment and in the home directory, there or

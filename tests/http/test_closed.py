@@ -154,9 +154,12 @@ AT_HOME = (".ssh/id_ed25519", ".gnupg/private-keys-v1.d/key", ".netrc", ".git-cr
            ".cache/huggingface/stored_tokens", ".kaggle/kaggle.json", ".config/deltaq/client.json", ".pypirc", ".npmrc",
            ".vault-token")
 ELSEWHERE = {"NETRC": "netrc", "GNUPGHOME": "keys", "KUBECONFIG": "first:second", "DOCKER_CONFIG": "docker",
-             "CLOUDSDK_CONFIG": "cloud", "GOOGLE_APPLICATION_CREDENTIALS": "application.json", "HF_HOME": "hub"}
+             "CLOUDSDK_CONFIG": "cloud", "GOOGLE_APPLICATION_CREDENTIALS": "application.json", "HF_HOME": "hub",
+             "XDG_CONFIG_HOME": "config", "XDG_CACHE_HOME": "cache", "XDG_DATA_HOME": "share"}
 NAMED = ("netrc", "keys/key", "first", "second", "docker/config.json", "cloud/credentials.db", "application.json",
-         "hub/token")
+         "hub/token", "config/deltaq/client.json", "config/git/credentials", "config/gh/hosts.yml",
+         "config/containers/auth.json", "config/gcloud/credentials.db", "config/rclone/rclone.conf",
+         "cache/huggingface/token", "cache/huggingface/stored_tokens", "share/keyrings/login.keyring")
 
 
 def test_a_server_started_at_home_gives_nobody_the_keys_there(tmp_path):
