@@ -127,7 +127,6 @@ static enum status prepare_database(const struct options *options, const struct 
 {
     const char *conninfo = serving->application.conninfo;
     struct connection *connection = NULL;
-    int applied;
     enum status status = connection_new(conninfo, "deltaq start", &connection, error);
     if (status != STATUS_OK) return serving->embedded == NULL ? place_name(status, "--database-url", error) : status;
     connection_set_deadline(connection, MIGRATION_MILLISECONDS);
@@ -136,7 +135,7 @@ static enum status prepare_database(const struct options *options, const struct 
         status = listen_refuse(options_text(options, "--listen"), error);
     if (status == STATUS_OK)
         status = migrate_schema(options, connection, conninfo,
-                                serving->embedded != NULL ? serving->data_directory : NULL, &applied, error);
+                                serving->embedded != NULL ? serving->data_directory : NULL, NULL, error);
     connection_free(connection);
     return status;
 }

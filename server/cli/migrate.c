@@ -22,11 +22,12 @@ enum status migrate_schema(const struct options *options, struct connection *con
                            const char *data_directory, int *applied, struct error *error)
 {
     enum status status = STATUS_OK;
-    *applied = 0;
+    int steps = 0;
     if (data_directory != NULL && options_text(options, "--no-backup") == NULL)
         status = back_up(connection, conninfo, data_directory, error);
-    if (status == STATUS_OK) status = migrations_apply(connection, applied, error);
-    return status == STATUS_OK && *applied > 0 ? roles_renew(connection, error) : status;
+    if (status == STATUS_OK) status = migrations_apply(connection, &steps, error);
+    if (applied != NULL) *applied = steps;
+    return status == STATUS_OK && steps > 0 ? roles_renew(connection, error) : status;
 }
 
 enum status migrate_database(const struct options *options, struct place_database *database, int *applied,

@@ -97,7 +97,8 @@ static inline void place_close(struct place *place)
     for (const struct dirent *item; (item = readdir(directory)) != NULL;) {
         char path[900];
         (void)snprintf(path, sizeof path, "%s/%s", place->out, item->d_name);
-        if (item->d_name[0] != '.') checkpoint_remove(path);
+        if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0) continue;
+        checkpoint_remove(path); /* that of a killed attempt begins with a dot */
     }
     (void)closedir(directory);
     checkpoint_remove(place->out);
