@@ -66,7 +66,7 @@ def test_the_newest_gates_are_asked_for_a_verdict(world, visit):
 def test_without_gates_the_page_says_how_to_make_one(world, visit):
     page = visit("#/gates")
     text = page.run("document.querySelector('main').innerText")
-    assert "No gate was made yet." in text and "/v1/gates -H 'Content-Type: application/json'" in text
+    assert "No gate was made yet." in text and "/v1/gates' -H 'Content-Type: application/json'" in text
     assert verdicts(world) == []
     check_looks(page, "no-gates")
 
