@@ -11,9 +11,9 @@
             "Do not back the private database up before its schema changes" \
     }
 
-/* Calls migrations_apply (*applied, which may be NULL: steps), and roles_renew after any. When that will change the private database
- * of `data_directory` (NULL: the database belongs to somebody else), it makes a backup first, unless the options say
- * otherwise; without the backup nothing is changed. */
+/* Calls migrations_apply, and roles_renew after any step; *applied (may be NULL) counts the steps. When that will
+ * change the private database of `data_directory` (NULL: the database belongs to somebody else), it makes a backup
+ * first, unless the options say otherwise; without the backup nothing is changed. */
 MUST_CHECK enum status migrate_schema(const struct options *options, struct connection *connection,
                                       const char *conninfo, const char *data_directory, int *applied,
                                       struct error *error);
