@@ -370,9 +370,10 @@ static void *broadcast(void *closure)
 {
     struct streams *streams = closure;
     pthread_mutex_lock(&streams->mutex);
-    while (!streams->stopping) {
+    for (;;) {
         int64_t earliest;
         look(streams);
+        if (streams->stopping) break; /* after the look, which gives the mutex up */
         const int64_t now = clock_milliseconds();
         struct stream *stream = stream_due(streams, now, &earliest);
         if (stream != NULL)

@@ -1,10 +1,11 @@
 /* A small server over server/http for the tests beside it: no database, no engine. It prints its address and runs until
  * SIGTERM.
  *     echo_server [--token] [--listen ADDRESS] [--short] [--threads N] [--queue N] [--static DIRECTORY] [--log]
- *                 [--tls CERTIFICATE KEY] [--patient] [--connections N] [--places N] [--allow-origin ORIGIN]
+ *                 [--tls CERTIFICATE KEY] [--patient] [--connections N] [--places N] [--hold]
+ *                 [--allow-origin ORIGIN]
  * --token: the tokens "reader", "writer", "admin" are asked for. --short: deadlines of a second or less. --patient: ten
- * minutes for a body and for the reading of an answer. --places: event
- * streams and waits. */
+ * minutes for a body and for the reading of an answer. --places: event streams and waits. --hold: once "hold" was woken,
+ * nobody says whether the streams may be read on until after SIGTERM; "looks" counts those looks. */
 #include "base/buffer.h"
 #include "http/server.h"
 #include "http/static_files.h"
@@ -12,6 +13,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +34,7 @@ struct application {
     int calls;                /* of POST /v1/echo */
     struct stored_key keys[KEYS];
     int key_count;
+    atomic_bool stopped;
 };
 
 static int topic_index(const char *topic)
@@ -264,6 +267,21 @@ static enum status authorize(void *thread, const char *token, enum scope scope, 
     return error_set(error, STATUS_UNAUTHORIZED, "a token is needed");
 }
 
+static enum status authorize_again(void *thread, struct http_reader *readers, size_t count, struct error *error)
+{
+    static const struct timespec nap = {.tv_nsec = 10000000}, until_the_server_stops = {.tv_nsec = 500000000};
+    struct application *application = thread;
+    (void)error;
+    for (size_t i = 0; i < count; i++) readers[i].allowed = true;
+    if (counter_get(application, "hold") == 0) return STATUS_OK;
+    pthread_mutex_lock(&application->mutex);
+    application->counters[topic_index("looks")]++;
+    pthread_mutex_unlock(&application->mutex);
+    while (!atomic_load(&application->stopped)) (void)nanosleep(&nap, NULL);
+    (void)nanosleep(&until_the_server_stops, NULL);
+    return STATUS_OK;
+}
+
 /* The hooks get the thread's context, which here is the application. */
 static enum status key_begin(void *thread, const char *principal, const char *key, const char *sha256,
                              enum idempotency *out, struct idempotent_answer *answer, struct error *error)
@@ -339,6 +357,8 @@ static bool read_arguments(int argc, char **argv, struct http_options *options, 
         if (strcmp(argv[i], "--token") == 0) {
             options->token_configured = true;
             options->authorize = authorize;
+        } else if (strcmp(argv[i], "--hold") == 0) {
+            options->authorize_again = authorize_again;
         } else if (strcmp(argv[i], "--log") == 0) {
             options->access_log = true;
         } else if (strcmp(argv[i], "--short") == 0) {
@@ -420,6 +440,7 @@ int main(int argc, char **argv)
     (void)printf("%s\n", http_server_url(server));
     (void)fflush(stdout);
     (void)sigwait(&signals, &received);
+    atomic_store(&application.stopped, true);
     http_server_stop(server);
     tls_identity_reset(&identity);
     static_files_free(files);

@@ -531,6 +531,22 @@ def test_stop_finishes_what_runs_and_ends_streams():
     assert re.search(r'^http [0-9a-f]{16} GET "/v1/slow" 200 \d+ bytes \d+ ms$', errors, re.M)
 
 
+def test_stop_is_not_missed_while_the_streams_are_looked_at():
+    """The only stream ends and the server is told to stop while it is asked whether the stream may be read on. Without
+    streams the next look is a minute away."""
+    running = Server("--hold")
+    events = Events(running, "stop-g", last=-1000000)  # a million events, more than the sockets take
+    assert events.until(b"event: count")
+    running.request("POST", "/v1/wake/hold")
+    while running.request("GET", "/v1/wait/looks")[2]["value"] == 0:
+        time.sleep(0.05)
+    events.close()
+    wait_for_metric(running, b"deltaq_http_streams 0")
+    began = time.monotonic()
+    running.stop()
+    assert time.monotonic() - began < 15
+
+
 def test_stop_under_load_is_clean():
     running = Server()
     stop = threading.Event()
