@@ -161,7 +161,7 @@ enum status sweep_newest_checkpoint(struct connection *connection, int64_t *numb
 }
 
 enum status sweep_behind(struct connection *connection, int64_t after, int64_t most, const json_t *without,
-                         json_t **document, struct error *error)
+                         const json_t *later, json_t **document, struct error *error)
 {
     /* Without "offset 0" the planner walks all checkpoints in order, although most sweeps have none to take in. */
     return connection_query_json(
@@ -172,9 +172,10 @@ enum status sweep_behind(struct connection *connection, int64_t after, int64_t m
         " w.number as sweep from sweeps w join checkpoints c on c.trajectory = w.standing"
         " and c.number > $3 and (c.path is not null or c.source ->> 'commit' is not null)"
         " where w.standing is not null and w.requester <> all (array(select json_array_elements_text($2::json)))"
+        " and c.id <> all (array(select json_array_elements_text($4::json)))"
         " and not exists (select 1 from sweep_checkpoints k where k.sweep = w.id and k.checkpoint = c.id) offset 0) f"
         " order by number, sweep limit $1) b",
-        VALUES(value_integer(most), value_json(without), value_integer(after)), document, error);
+        VALUES(value_integer(most), value_json(without), value_integer(after), value_json(later)), document, error);
 }
 
 struct extending {

@@ -37,10 +37,11 @@ MUST_CHECK enum status sweep_get(struct connection *connection, const char *refe
 MUST_CHECK enum status sweep_list(struct connection *connection, const struct list_filter *filter,
                                   const struct page *page, json_t **document, struct error *error);
 /* Checkpoints that standing sweeps have not taken in yet: [{"sweep", "kind", "base", "grid", "requires", "requester",
- * "checkpoint"}], at most `most`, oldest first, except those of the requesters in the list `without`. Only checkpoints
- * with numbers above `after` are looked at: with 0 every pair of a sweep and a checkpoint of its trajectory is read. */
+ * "checkpoint"}], at most `most`, oldest first, except those of the requesters in the list `without` and the
+ * checkpoints with the ids in the list `later` (NULL: none). Only checkpoints with numbers above `after` are looked at:
+ * with 0 every pair of a sweep and a checkpoint of its trajectory is read. */
 MUST_CHECK enum status sweep_behind(struct connection *connection, int64_t after, int64_t most, const json_t *without,
-                                    json_t **document, struct error *error);
+                                    const json_t *later, json_t **document, struct error *error);
 /* The highest number of a checkpoint; 0: there is none. */
 MUST_CHECK enum status sweep_newest_checkpoint(struct connection *connection, int64_t *number, struct error *error);
 struct sweep_extension {

@@ -14,7 +14,15 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { SHOWN = 20, SAFETY_FACTOR = 12, LIST_SECONDS = 15, LIST_TRIES = 2, BACKOFF_MOST = 16, FAILURES_MOST = 16 };
+enum {
+    SHOWN = 20,
+    SAFETY_FACTOR = 12,
+    LIST_SECONDS = 15,
+    LIST_TRIES = 2,
+    BACKOFF_MOST = 16,
+    FAILURES_MOST = 16,
+    TRIES_MOST = 6
+};
 #define LEAST_SECONDS 0.25 /* least time between two looks, however many notices come */
 
 enum candidate_state { CANDIDATE_PENDING, CANDIDATE_REGISTERED, CANDIDATE_FAILED };
@@ -24,6 +32,7 @@ struct candidate {
     uint64_t signature;
     double since; /* when this signature was first seen */
     enum candidate_state state;
+    int tries; /* that failed for a reason which may pass, up to TRIES_MOST */
     bool seen; /* seen in the current look */
 };
 
@@ -178,6 +187,21 @@ static void candidate_is(struct candidate *candidate, enum candidate_state state
     candidate->state = state;
 }
 
+/* How long its files must have been as they are; longer after each try that failed. */
+static double candidate_rest(const struct tree *tree, const struct candidate *candidate)
+{
+    const double quiet = tree->options.quiet_seconds;
+    return candidate->tries == 0 ? quiet : ldexp(fmax(quiet, LEAST_SECONDS), candidate->tries);
+}
+
+/* Reading failed for a reason that may pass: a disk error, no descriptors. */
+static void candidate_retry(struct tree *tree, struct candidate *candidate, const char *detail)
+{
+    candidate->tries += candidate->tries < TRIES_MOST;
+    candidate->since = tree->now;
+    candidate_is(candidate, CANDIDATE_PENDING, detail);
+}
+
 static enum status candidate_register(struct tree *tree, struct candidate *candidate, struct error *error)
 {
     const struct scan_place place = {tree->options.roots, tree->trajectory, tree->top, tree->options.monitor};
@@ -187,6 +211,10 @@ static enum status candidate_register(struct tree *tree, struct candidate *candi
     const enum status status = scan_register(tree->connection, &place, candidate->path, &outcome, &document, error);
     json_decref(document);
     if (scan_ends_with(status)) return status;
+    if (status_info(status)->retry) {
+        candidate_retry(tree, candidate, error->detail);
+        return STATUS_OK;
+    }
     candidate_is(candidate, status == STATUS_OK ? CANDIDATE_REGISTERED : CANDIDATE_FAILED,
                  status == STATUS_OK ? NULL : error->detail);
     if (status == STATUS_OK && outcome == STORE_CREATED) tree->registered++;
@@ -211,9 +239,10 @@ static enum status found(void *context, const char *path, struct error *error)
     if (signature != candidate->signature) {
         candidate->signature = signature;
         candidate->since = tree->now;
+        candidate->tries = 0;
         candidate_is(candidate, CANDIDATE_PENDING, NULL);
     }
-    if (candidate->state == CANDIDATE_FAILED || tree->now - candidate->since < tree->options.quiet_seconds)
+    if (candidate->state == CANDIDATE_FAILED || tree->now - candidate->since < candidate_rest(tree, candidate))
         return STATUS_OK;
     if (tree->opened && clock_seconds() >= tree->until) {
         tree->more = true;
@@ -309,6 +338,18 @@ static enum status look_at_bucket(struct tree *tree, double now, struct error *e
     return status;
 }
 
+/* The first that is tried again, where there is no other trouble. */
+static void tell_retried(struct tree *tree)
+{
+    char name[PATH_MAX];
+    for (size_t i = 0; i < tree->count && tree->trouble[0] == '\0'; i++) {
+        const struct candidate *candidate = &tree->candidates[i];
+        if (candidate->state != CANDIDATE_PENDING || candidate->detail == NULL) continue;
+        scan_name(tree->top, candidate->path, name, sizeof name);
+        (void)snprintf(tree->trouble, sizeof tree->trouble, "%.80s is tried again: %.130s", name, candidate->detail);
+    }
+}
+
 static enum status look_at_files(struct tree *tree, double now, struct error *error)
 {
     const struct scan_visitor visitor = {
@@ -324,6 +365,7 @@ static enum status look_at_files(struct tree *tree, double now, struct error *er
         for (size_t i = 0; i < tree->count; i++) tree->candidates[i].seen = false;
         if (status == STATUS_OK) status = scan_walk(tree->options.roots, tree->top, &visitor, error);
         if (status == STATUS_OK) forget_gone(tree);
+        tell_retried(tree);
     }
     if (tree->polling) stop_listening(tree);
     tree->due = now + (status == STATUS_OK ? rest(tree) : 1);

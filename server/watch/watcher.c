@@ -277,6 +277,7 @@ void watcher_stop(struct watcher *watcher)
     (void)pthread_join(watcher->thread, NULL);
     for (size_t i = 0; i < watcher->count; i++) slot_reset(&watcher->slots[i]);
     free(watcher->slots);
+    standing_looks_reset(&watcher->looks);
     connection_free(watcher->connection);
     (void)close(watcher->stop);
     free(watcher);

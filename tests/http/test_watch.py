@@ -269,6 +269,85 @@ def test_without_inotify_and_after_a_restart_it_goes_on(tmp_path, name):
         assert service.stop() == 0
 
 
+# While the file BROKEN exists, files below directories named "coughs" cannot be opened.
+COUGHS = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static int checked(int file)
+{
+    char link[64], path[4096] = "";
+    struct stat found;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    if (file < 0 || access(getenv("BROKEN"), F_OK) != 0 || fstat(file, &found) != 0 || !S_ISREG(found.st_mode) ||
+        readlink(link, path, sizeof path - 1) < 0 || strstr(path, "/coughs/") == NULL) return file;
+    (void)close(file);
+    errno = EIO;
+    return -1;
+}
+int open(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    const int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
+    va_end(rest);
+    return checked(((int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open"))(path, flags, mode));
+}
+int openat(int directory, const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    const int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
+    va_end(rest);
+    return checked(((int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, "openat"))(directory, path, flags, mode));
+}
+"""
+
+
+def test_what_cannot_be_read_for_a_while_is_registered_and_measured_later(tmp_path, name):
+    """A disk error, or no descriptors left, is no fault of the checkpoint; those beside it do not wait for it."""
+    if not BINARY.exists():
+        pytest.skip("build/deltaq is not built")
+    (tmp_path / "coughs.c").write_text(COUGHS)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "coughs.so", tmp_path / "coughs.c"], check=True)
+    broken = tmp_path / "broken"
+    service = Service(tmp_path, "--threads", "1", "--watch-quiet", "1", "--watch-poll", "1",
+                      environment={"LD_PRELOAD": str(tmp_path / "coughs.so"), "BROKEN": str(broken)})
+    try:
+        top = service.files / name
+        first = service.checkpoint(models.write_llama(service.files / "first", seed=1), name, "first", step=1)
+        service.post("/v1/datasets", {"name": name, "path": str(service.files / "first" / "tokenizer.json"),
+                                      "format": "text"})
+        made = standing(service, name, base={"dataset": name, "sequence_length": 16})
+        service.sql("update sweeps set standing = null")  # so that the next one is not taken in before it is broken
+        service.checkpoint(models.write_llama(service.files / "coughs" / "later", seed=2), name, "later", step=2)
+        broken.touch()
+        service.sql(f"update sweeps set standing = (select trajectory from checkpoints where id = '{first['id']}')")
+        models.write_llama(top / "coughs" / "step3", seed=3)
+        models.write_llama(top / "step4", seed=4)
+        scan(service, name, top, watch=True)
+        until("the one beside it", lambda: "step4" in registered(service, name))
+        told = until("its detail", lambda: (state(service, name) or {}).get("detail"))
+        assert "coughs-step3 is tried again: " in told and state(service, name)["pending"] == ["coughs-step3"]
+        assert state(service, name)["failed"] == []
+        until("the run of the one beside it",
+              lambda: service.get(f"/v1/sweeps/{made['id']}").json["runs"]["total"] == 2)
+        assert "leave checkpoints that cannot be read for a while" in service.log.read_text()
+        broken.unlink()
+        until("itself", lambda: "coughs-step3" in registered(service, name))
+        assert state(service, name)["detail"] is None
+        until("all runs", lambda: service.get(f"/v1/sweeps/{made['id']}").json["runs"]["total"] == 4)
+        assert service.get(f"/v1/sweeps/{made['id']}").json["refused"] == []
+    finally:
+        assert service.stop() == 0
+
+
 def test_a_standing_sweep_goes_on_with_the_larger_grid(watching, name):
     data = watching.sequences(name, models.rows(4, 16))["name"]
     watching.checkpoint(models.write_llama(watching.files / name / "a", seed=1), name, "a", step=1)

@@ -105,7 +105,7 @@ static size_t count_behind(struct connection *connection, int64_t after)
 {
     struct error error;
     json_t *list, *without = json_array();
-    OK(sweep_behind(connection, after, 20, without, &list, &error));
+    OK(sweep_behind(connection, after, 20, without, NULL, &list, &error));
     const size_t count = json_array_size(list);
     json_decref(list);
     json_decref(without);
