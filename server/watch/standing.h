@@ -30,8 +30,8 @@ void standing_looks_reset(struct standing_looks *looks);
  * that there may be others. A checkpoint of which no runs can be made (no tokenizer, too few positions) is noted as
  * refused, with the reason; so is one with more runs than `queued_most`, which go in together. While the queue has no
  * space for a requester, `queued_most` as in run_new, the checkpoints of theirs stay for later and hold up nobody
- * else's; those that cannot be read at the moment stay for a while. Several servers may do this at once: each checkpoint
- * is taken in by one. STATUS_UNAVAILABLE, STATUS_NO_MEMORY: try again. */
+ * else's; those that cannot be read at the moment stay for a while. Several servers may do this at once: each
+ * checkpoint is taken in by one. STATUS_UNAVAILABLE, STATUS_NO_MEMORY: try again. */
 MUST_CHECK enum status standing_extend(struct connection *connection, const struct roots *roots,
                                        const char *data_directory, int64_t queued_most, struct standing_looks *looks,
                                        bool *more, struct error *error);

@@ -4,8 +4,8 @@
  *                 [--tls CERTIFICATE KEY] [--patient] [--connections N] [--places N] [--hold]
  *                 [--allow-origin ORIGIN]
  * --token: the tokens "reader", "writer", "admin" are asked for. --short: deadlines of a second or less. --patient: ten
- * minutes for a body and for the reading of an answer. --places: event streams and waits. --hold: once "hold" was woken,
- * nobody says whether the streams may be read on until after SIGTERM; "looks" counts those looks. */
+ * minutes for a body and for the reading of an answer. --places: event streams and waits. --hold: once "hold" was
+ * woken, nobody says whether the streams may be read on until after SIGTERM; "looks" counts those looks. */
 #include "base/buffer.h"
 #include "http/server.h"
 #include "http/static_files.h"
