@@ -31,9 +31,21 @@ struct leftover {
     bool removed;
 };
 
-/* Removes $DATA/checkpoints/RUN/.NAME.NUMBER.tmp, which checkpoint_write had not finished, and the directory if it is
- * then empty. */
-static void remove_unfinished_checkpoints(const struct leftover *leftover)
+/* What was put aside while the run was locked, and is removed afterwards: removing gigabytes may take longer than the
+ * lock may be held. Whatever is there may go, whoever put it there. */
+#define ASIDE_PREFIX "gone-"
+
+/* Moves it to ASIDE/AS; what cannot be moved is removed at once. */
+static void put_aside(int at, const char *name, const char *aside, const char *as)
+{
+    char to[PATH_MAX];
+    if (snprintf(to, sizeof to, "%s/%s", aside, as) >= (int)sizeof to || renameat(at, name, AT_FDCWD, to) != 0)
+        directory_remove(at, name);
+}
+
+/* $DATA/checkpoints/RUN/.NAME.NUMBER.tmp, which checkpoint_write had not finished, and the directory if it is then
+ * empty. */
+static void put_aside_unfinished_checkpoints(const struct leftover *leftover, const char *aside)
 {
     char parent[PATH_MAX];
     (void)snprintf(parent, sizeof parent, "%s/checkpoints/%s", leftover->data_directory, leftover->run);
@@ -42,7 +54,7 @@ static void remove_unfinished_checkpoints(const struct leftover *leftover)
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         const size_t length = strlen(entry->d_name);
         if (entry->d_name[0] != '.' || length < 5 || strcmp(entry->d_name + length - 4, ".tmp") != 0) continue;
-        directory_remove(dirfd(directory), entry->d_name);
+        put_aside(dirfd(directory), entry->d_name, aside, entry->d_name);
     }
     (void)closedir(directory);
     (void)rmdir(parent);
@@ -54,26 +66,37 @@ static bool is_old(const char *path)
     return stat(path, &found) == 0 && time(NULL) - found.st_mtime > UNKNOWN_SECONDS;
 }
 
-/* The work directory is removed last: as long as it is there, the next cleanup finds the run again. */
+static void aside_path(const struct leftover *leftover, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s/tmp/" ASIDE_PREFIX "%s", leftover->data_directory, leftover->run);
+}
+
+/* The work directory is last: as long as it is there, the next cleanup finds the run again. */
 static enum status cleanup_locked(struct connection *connection, void *context, struct error *error)
 {
     struct leftover *leftover = context;
-    char work[PATH_MAX];
+    char work[PATH_MAX], aside[PATH_MAX];
     bool known, ended;
+    aside_path(leftover, aside);
     (void)snprintf(work, sizeof work, "%s/tmp/" CLEANUP_WORK_PREFIX "%s", leftover->data_directory, leftover->run);
     const enum status status = leftovers_lock_run(connection, leftover->run, &known, &ended, error);
     if (status != STATUS_OK) return status;
     if (!ended && (known || !is_old(work))) return STATUS_OK;
-    if (known) remove_unfinished_checkpoints(leftover);
-    directory_remove(AT_FDCWD, work);
+    (void)mkdir(aside, 0700);
+    if (known) put_aside_unfinished_checkpoints(leftover, aside);
+    put_aside(AT_FDCWD, work, aside, "work");
     leftover->removed = true;
     return STATUS_OK;
 }
 
 static enum status cleanup_one(struct connection *connection, struct leftover *leftover, struct error *error)
 {
+    char aside[PATH_MAX];
     bool unknown; /* does not matter: the transaction changed nothing */
-    return connection_transaction(connection, cleanup_locked, leftover, &unknown, error);
+    const enum status status = connection_transaction(connection, cleanup_locked, leftover, &unknown, error);
+    aside_path(leftover, aside);
+    directory_remove(AT_FDCWD, aside);
+    return status;
 }
 
 enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run, bool *ended,
@@ -95,6 +118,8 @@ static enum status cleanup_runs(struct connection *connection, const char *data_
     if (directory == NULL) return STATUS_OK; /* no run was executed here */
     for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(directory)) != NULL;) {
         const size_t prefix = strlen(CLEANUP_WORK_PREFIX);
+        if (strncmp(entry->d_name, ASIDE_PREFIX, strlen(ASIDE_PREFIX)) == 0)
+            directory_remove(dirfd(directory), entry->d_name); /* of a worker that was killed */
         if (strncmp(entry->d_name, CLEANUP_WORK_PREFIX, prefix) != 0) continue;
         struct leftover leftover = {.data_directory = data_directory, .run = entry->d_name + prefix};
         status = cleanup_one(connection, &leftover, error);

@@ -92,7 +92,8 @@ def kill(pid):
 
 def leftovers(service):
     """Work directories, unfinished checkpoints and temporary artifacts."""
-    found = list((service.data / "tmp").glob("run-*")) if (service.data / "tmp").exists() else []
+    tmp = service.data / "tmp"
+    found = [*tmp.glob("run-*"), *tmp.glob("gone-*")] if tmp.exists() else []
     found += [p for p in (service.data / "checkpoints").glob("*/.*")] if (service.data / "checkpoints").exists() else []
     found += [p for p in (service.data / "artifacts").glob(".tmp-*")] if (service.data / "artifacts").exists() else []
     return found

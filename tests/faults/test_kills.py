@@ -151,6 +151,7 @@ def test_a_worker_removes_what_ended_runs_left(own):
     left.mkdir()
     (left / "training.state").write_text("old")
     (own.data / "checkpoints" / run / ".step-7.0123456789abcdef.tmp").mkdir(parents=True)
+    (own.data / "tmp" / "gone-0" / "work").mkdir(parents=True)  # a worker was killed while it removed it
     unknown = own.data / "tmp" / "run-of-another-database"  # young: it stays
     unknown.mkdir()
     artifacts = own.data / "artifacts"
