@@ -115,7 +115,7 @@ def test_rows_whose_newest_run_is_deleted_have_changed_and_show_the_run_before(s
 def test_rows_that_show_numbers_of_a_deleted_checkpoint_have_changed(service, course, name, at_once):
     """One is measured, and others of its content show that; one after another is deleted, or the trajectory."""
     owner, twin = f"{name}-owner", f"{name}-twin"
-    place = models.write_llama(service.files / name, seed=431 + at_once)
+    place = models.write_llama(service.files / name, seed=471 + at_once)
     for trajectory, checkpoints in ((owner, 3), (twin, 2)):
         for i in range(checkpoints):
             service.checkpoint(place, trajectory, f"step{i}", step=i)
