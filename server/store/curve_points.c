@@ -24,14 +24,10 @@ const char *const curve_points_axes[] = {
     "n.run from newest n join checkpoints c on c.id = n.checkpoint where n.trajectory = w.id and c.trajectory = w.id" \
     " and n.metric = $2" CHOSEN
 /* Checkpoints of the same content share their measurements, except those that compare two checkpoints. */
-#define SHARED                                                                                                     \
-    " union all select m.series, " X ", m.value, m.low, m.high, " OF_CHECKPOINT                                    \
-    "m.run from same_content t join checkpoints c on c.id = t.checkpoint cross join lateral"                       \
-    " (select distinct on (n.series) n.* from checkpoints k join newest n on n.checkpoint = k.id"                  \
-    " and n.metric = $2" CHOSEN " where k.sha256 = c.sha256 and k.id <> c.id and not exists (select from newest o" \
-    " where o.trajectory = w.id and o.metric = $2 and o.series = n.series and o.checkpoint = c.id)"                \
-    " order by n.series, n.number desc) m where t.trajectory = w.id and c.trajectory = w.id and $2 not"            \
-    " in " BETWEEN_CHECKPOINTS
+#define SHARED_FROM SHARED_MEASUREMENTS("w.id", "$2", CHOSEN)
+#define SHARED                                                                                      \
+    " union all select m.series, " X ", m.value, m.low, m.high, " OF_CHECKPOINT "m.run" SHARED_FROM \
+    " where t.trajectory = w.id and c.trajectory = w.id and $2 not in " BETWEEN_CHECKPOINTS
 #define RATES                                                                 \
     " union all select 0, " X ", c.learning_rate, null, null, " OF_CHECKPOINT \
     "null from checkpoints c where c.trajectory = w.id and $2 = 'learning_rate' and c.learning_rate is not null"

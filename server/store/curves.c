@@ -112,15 +112,13 @@ enum status curve_read(struct connection *connection, const struct curve_query *
     " join series s on s.id = n.series where n.metric = " metric                                                   \
     " and (json_array_length($1::json) = 0 or n.trajectory = any (" CURVE_NAMED "))" OF_CHECKPOINT(metric, "step") \
         OF_CHECKPOINT(metric, "tokens") OF_CHECKPOINT(metric, "learning_rate")
-/* Those of other checkpoints of the same content, where the own one was not measured so: SHARED of curve_points.c. */
-#define SHARED_NUMBERS(metric)                                                                                         \
-    " union all select t.checkpoint, m.value, m.run, " IDENTITY ", s.method, s.bits, s.calibrated_on"                  \
-    " from same_content t join checkpoints c on c.id = t.checkpoint cross join lateral (select distinct on (n.series)" \
-    " n.* from checkpoints k join newest n on n.checkpoint = k.id and n.metric = " metric " where k.sha256 = c.sha256" \
-    " and k.id <> c.id and not exists (select from newest o where o.trajectory = c.trajectory and o.metric = " metric  \
-    " and o.series = n.series and o.checkpoint = c.id) order by n.series, n.number desc) m join series s"              \
-    " on s.id = m.series where (json_array_length($1::json) = 0 or t.trajectory = any (" CURVE_NAMED "))"              \
-    " and " metric " not in " BETWEEN_CHECKPOINTS
+/* Those of other checkpoints of the same content. */
+#define SHARED_FROM(metric) SHARED_MEASUREMENTS("c.trajectory", metric, "")
+#define SHARED_NUMBERS(metric)                                                                                     \
+    " union all select t.checkpoint, m.value, m.run, " IDENTITY ", s.method, s.bits, s.calibrated_on" SHARED_FROM( \
+        metric) " join series s on s.id = m.series"                                                                \
+                " where (json_array_length($1::json) = 0 or t.trajectory = any (" CURVE_NAMED "))"                 \
+                " and " metric " not in " BETWEEN_CHECKPOINTS
 #define Y_ASKED SERIES_FILTER_FITS("m", "$4", "$5", "$6", "$7", "$8")
 
 /* The trajectories asked for, each with what it is independent as: the first of its line, which goes from a trajectory
