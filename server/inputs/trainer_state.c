@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* log_history grows with the training. It is read without a tree, which would take 80 times its text. */
 enum { LARGEST = 64 << 20, DEEPEST = 64 };
@@ -86,7 +85,7 @@ void trainer_state_read(const char *directory, struct trainer_state *out)
     struct error ignored;
     *out = nothing;
     (void)snprintf(path, sizeof path, "%s/trainer_state.json", directory);
-    if (access(path, R_OK) != 0 || file_read_all(AT_FDCWD, path, LARGEST, &text, &size, &ignored) != STATUS_OK) return;
+    if (file_read_all(AT_FDCWD, path, LARGEST, &text, &size, &ignored) != STATUS_OK) return;
     if (read_text(text, size, out, &ignored) != STATUS_OK) *out = nothing;
     memory_free(text);
 }
