@@ -56,8 +56,8 @@ enum status answer_check_name(const char *name, const char *pointer, struct erro
 
 enum status answer_check_metric(const char *name, const char *field, struct error *error)
 {
-    const char *nearest = metrics_nearest(name);
     if (metrics_find(name) != NULL) return STATUS_OK;
+    const char *nearest = metrics_nearest(name);
     if (nearest != NULL)
         return request_query_fault(error, field, "no measured number is named \"%.60s\"; did you mean \"%s\"?", name,
                                    nearest);
