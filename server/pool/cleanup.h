@@ -12,8 +12,8 @@ struct unused_artifacts;
 
 #define CLEANUP_WORK_PREFIX "run-" /* $DATA/tmp/run-ID is the work directory of run ID */
 
-/* Removes the files of run `run` if it has ended for good (*ended). The run's row is locked while they are put aside, so
- * that nobody retries the run meanwhile. */
+/* Removes the files of run `run` if it has ended for good (*ended). The run's row is locked while they are put aside,
+ * so that nobody retries the run meanwhile. */
 MUST_CHECK enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run,
                                    bool *ended, struct error *error);
 
