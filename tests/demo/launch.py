@@ -118,6 +118,8 @@ class Server:
         self.whose = whose
         self.directory, self.note, self.log = directory, directory / "server.json", directory / "server.log"
         self.pid, self.url, self.ours, self.child = None, None, False, None
+        self.began = 0  # bytes of the log before its process
+        self.elsewhere = None  # starts it at the next free port
 
     def find(self):
         """Whether the server of this directory runs already."""
@@ -137,9 +139,11 @@ class Server:
         if own != port:
             print(f"port {port} is taken; the {self.whose}'s server uses {own}", flush=True)
         self.url = f"http://{HOST}:{own}"
+        self.elsewhere = lambda: self.start(interrupts, binary, own, workers)
         command = [str(binary), "serve", "--listen", f"{HOST}:{own}", "--data-dir", str(self.directory / "data"),
                    "--root", str(self.directory), "--workers", str(workers), "--threads", "1"]
         with interrupts.held(), open(self.log, "ab") as log:
+            self.began = log.tell()
             self.child = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                                           start_new_session=True)
             self.pid, self.ours = self.child.pid, True
@@ -150,9 +154,12 @@ class Server:
         """Until the server is ready, as long as its process lives."""
         began = time.monotonic()
         told = began - 10
-        while not self.ready():
+        while not (self.listening() and self.ready()):
             now = time.monotonic()
             if not self.alive():
+                if f"{self.url.removeprefix('http://')} is in use" in self.said():  # since it was looked at
+                    self.elsewhere()
+                    continue
                 raise Trouble("the server stopped while it started; "
                               f"its last lines:\n{self.last_lines()}\n(all of them: {self.log})")
             if now - began > START_SECONDS:
@@ -161,6 +168,15 @@ class Server:
                 say(f"waiting for the server: {now - began:.0f} s so far (the first start makes a database)")
                 told = now
             time.sleep(0.1)
+
+    def said(self):
+        with open(self.log, "rb") as log:
+            log.seek(self.began)
+            return log.read().decode(errors="replace")
+
+    def listening(self):
+        """By its own word, since another server may answer at its port."""
+        return self.child is None or f"listening on {self.url}" in self.said()
 
     def alive(self):
         if self.child is not None and self.child.poll() is not None:

@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.request
 
+import launch
 import pytest
 from ports import free_port
 
@@ -134,6 +135,49 @@ def test_a_taken_port_is_left_alone_and_the_next_free_one_said(directory, text):
     found = re.search(rf"port {port} is taken; the demo's server uses (\d+)", output)
     assert code == 0 and found and int(found[1]) > port, output
     assert f"http://127.0.0.1:{found[1]}/#/curves" in output
+
+
+# Another program takes its port, and answers there, between the demo's look and the server's own.
+OVERTAKEN = """#!/usr/bin/env python3
+import http.server, os, pathlib, sys, time
+address = sys.argv[sys.argv.index("--listen") + 1]
+host, port = address.split(":")
+other = pathlib.Path(__file__).with_name("other")
+
+class Ready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+first = not other.exists()
+serving = http.server.HTTPServer((host, int(port)), Ready)
+if not first:
+    print(f"deltaq listening on http://{address}", flush=True)
+elif child := os.fork():
+    other.write_text(str(child))
+    serving.socket.close()
+    time.sleep(1)
+    sys.exit(f"deltaq serve: {address} is in use; stop the other server or choose another --listen")
+serving.serve_forever()
+"""
+
+
+def test_a_port_that_is_taken_after_it_was_looked_at_is_left_alone(tmp_path, capsys):
+    binary = tmp_path / "deltaq"
+    binary.write_text(OVERTAKEN)
+    binary.chmod(0o755)
+    server, port = launch.Server(tmp_path), free_port()
+    try:
+        server.start(launch.Interrupts(), binary, port, 1)
+        server.wait()
+        assert server.alive() and int(server.url.rpartition(":")[2]) > port
+        assert f"port {port} is taken; the demo's server uses " in capsys.readouterr().out
+    finally:
+        server.stop()
+        os.kill(int((tmp_path / "other").read_text()), signal.SIGKILL)
 
 
 # Before there is a server; while its database is made; in the middle of training;
