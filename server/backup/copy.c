@@ -148,20 +148,47 @@ static enum status copy_entry(const char *from, const char *to, const char *path
     return error_set(error, STATUS_UNSUPPORTED, "%.150s/%.200s is neither a file nor a directory", from, path);
 }
 
-enum status copy_tree(const char *from, const char *to, const char *path, json_t *files, struct error *error)
+/* Copies the entries of a directory; `below`: with those of the directories in it. */
+static enum status copy_entries(DIR *directory, const char *from, const char *to, const char *path, bool below,
+                                json_t *files, struct error *error)
 {
-    char source[PATH_MAX], entry_path[PATH_MAX];
-    enum status status = join(source, from, path, error);
-    if (status != STATUS_OK) return status;
-    DIR *directory = opendir(source);
-    if (directory == NULL) return file_failed("cannot list", from, path, error);
+    char entry_path[PATH_MAX];
+    enum status status = STATUS_OK;
     for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(directory)) != NULL;) {
+        struct stat found;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        if (!below && fstatat(dirfd(directory), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISDIR(found.st_mode))
+            continue;
         status = join(entry_path, path, entry->d_name, error);
         if (status == STATUS_OK) status = copy_entry(from, to, entry_path, files, error);
     }
     (void)closedir(directory);
     return status;
+}
+
+/* Configuration, tokenizer and further parts of the weights lie beside a file that was registered by its own name. */
+static enum status copy_beside(const char *from, const char *to, const char *path, json_t *files, struct error *error)
+{
+    char source[PATH_MAX], parent[PATH_MAX];
+    (void)snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(path, '/') - path), path);
+    const enum status status = join(source, from, parent, error);
+    if (status != STATUS_OK) return status;
+    DIR *directory = opendir(source);
+    if (directory == NULL) return file_failed("cannot list", from, parent, error);
+    return copy_entries(directory, from, to, parent, false, files, error);
+}
+
+enum status copy_tree(const char *from, const char *to, const char *path, json_t *files, struct error *error)
+{
+    char source[PATH_MAX];
+    const enum status status = join(source, from, path, error);
+    if (status != STATUS_OK) return status;
+    DIR *directory = opendir(source);
+    if (directory == NULL && errno == ENOTDIR && strchr(path, '/') != NULL)
+        return copy_beside(from, to, path, files, error);
+    if (directory == NULL) return file_failed("cannot list", from, path, error);
+    return copy_entries(directory, from, to, path, true, files, error);
 }
 
 enum status copy_is_empty(const char *path, bool *empty, struct error *error)

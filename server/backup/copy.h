@@ -17,7 +17,8 @@ MUST_CHECK enum status copy_file(const char *from, const char *to, const char *p
 MUST_CHECK enum status copy_open(int fd, const char *from, const char *to, const char *path, const char *sha256,
                                  json_t *files, struct error *error);
 
-/* As copy_file for every file below the directory `path`. STATUS_UNSUPPORTED for what is neither file nor directory. */
+/* As copy_file for every file below the directory `path`; when `path` is a file, for it and the files beside it.
+ * STATUS_UNSUPPORTED for what is neither file nor directory. */
 MUST_CHECK enum status copy_tree(const char *from, const char *to, const char *path, json_t *files,
                                  struct error *error);
 

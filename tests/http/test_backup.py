@@ -207,6 +207,25 @@ def test_a_file_that_is_gone_or_damaged_fails_the_backup_and_is_named(lab, tmp_p
             shutil.move(tmp_path / "aside", path.parent)
 
 
+def test_a_checkpoint_that_is_a_file_is_copied_with_what_lies_beside_it(tmp_path):
+    service = Service(tmp_path, "--workers", "0")
+    try:
+        whole = models.write_llama(service.data / "checkpoints" / "mine", seed=3, num_key_value_heads=4)
+        (whole / "below").mkdir()
+        (whole / "below" / "other").write_text("of something else")
+        service.checkpoint(whole / "model.safetensors", "mine", "file")
+        done("backup", tmp_path / "copy", "--data-dir", service.data)
+        listed = sorted(path.relative_to(service.data) for path in whole.iterdir() if path.is_file())
+        assert listed == sorted(path.relative_to(tmp_path / "copy") for path in
+                                (tmp_path / "copy" / "checkpoints").rglob("*") if path.is_file())
+        service.checkpoint(whole, "mine", "directory")  # both: some files are copied twice
+        done("backup", tmp_path / "both", "--data-dir", service.data)
+    finally:
+        service.stop()
+    done("restore", tmp_path / "both", "--data-dir", tmp_path / "new")
+    assert all((tmp_path / "new" / path).read_bytes() == (service.data / path).read_bytes() for path in listed)
+
+
 @contextlib.contextmanager
 def locked(data, table):
     """Nobody reads the table: pg_dump waits for it."""
