@@ -13,9 +13,9 @@ enum { PAGE_BYTES = 16 << 20, TOKEN_BYTES = 2048, QUERY_BYTES = BUCKET_URL / 2, 
 
 struct page {
     struct listing *listing;
-    const char *prefix;       /* with its trailing slash; "" for a whole bucket */
-    struct listing_item item; /* the item that is being read */
-    char key[OBJECTS_PLACE_KEY];
+    const char *prefix;              /* with its trailing slash; "" for a whole bucket */
+    struct listing_item item;        /* the item that is being read */
+    char key[3 * OBJECTS_PLACE_KEY]; /* perhaps escaped, which takes up to three times as many bytes */
     bool long_key, encoded, more;
     char next[TOKEN_BYTES];
     size_t begin; /* index of this page's first item */
@@ -47,11 +47,12 @@ static enum status take_item(struct page *page, struct error *error)
     page->item = (struct listing_item){.bytes = -1};
     if (page->encoded) escape_undo(page->key);
     const size_t length = strlen(page->key);
-    if (utf8_check(page->key, length) != length)
-        return error_set(error, STATUS_CORRUPT, "the key of an object is not UTF-8: \"%.200s\"", page->key);
-    const bool wanted = !page->long_key && length > prefix && strncmp(page->key, page->prefix, prefix) == 0 &&
-                        page->key[length - 1] != '/' && item.etag[0] != '\0' && item.bytes >= 0;
+    const bool fits = !page->long_key && length < OBJECTS_PLACE_KEY; /* else its last character may be cut off */
     page->long_key = false;
+    if (fits && utf8_check(page->key, length) != length)
+        return error_set(error, STATUS_CORRUPT, "the key of an object is not UTF-8: \"%.200s\"", page->key);
+    const bool wanted = fits && length > prefix && strncmp(page->key, page->prefix, prefix) == 0 &&
+                        page->key[length - 1] != '/' && item.etag[0] != '\0' && item.bytes >= 0;
     if (!wanted) return STATUS_OK;
     if (listing->count >= LISTING_MOST)
         return error_set(error, STATUS_TOO_LARGE, "more than %d objects lie below it: name a deeper prefix",
