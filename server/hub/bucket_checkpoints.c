@@ -99,7 +99,9 @@ static enum status read_group(const struct repository_caller *caller, const char
     if (!has_place(out->place)) return STATUS_OK;
     enum status status = bucket_files_take(caller, out->place, items, count, directory, &files, &file_count, error);
     if (status == STATUS_OK) status = selection_make(files, file_count, NULL, 0, &taken, error);
-    if (status == STATUS_UNSUPPORTED || (status == STATUS_OK && !is_checkpoint(files, taken))) {
+    /* what has more objects than a checkpoint, logs for instance, is no fault of those beside it */
+    if (status == STATUS_UNSUPPORTED || status == STATUS_TOO_LARGE ||
+        (status == STATUS_OK && !is_checkpoint(files, taken))) {
         free(files);
         return STATUS_OK;
     }
