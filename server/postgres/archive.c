@@ -149,7 +149,7 @@ static enum status follow(int home, struct archive *archive, struct error *error
     const int at = open(archive->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at >= 0 && get(at, IDENTITY, name, owner) && strcmp(name, archive->name) == 0) {
         const enum status status = is_copy(home, archive, owner)
-                                       ? error_set(error, STATUS_CONFLICT,
+                                       ? error_set(error, STATUS_FORBIDDEN,
                                                    "this data directory is a copy of %.150s, whose archive in %.150s "
                                                    "takes one database alone: `deltaq serve --archive off` ends "
                                                    "archiving here",

@@ -29,9 +29,9 @@ struct archive {
 
 /* Opens the archive of the cluster whose directory ($DATA/pg) is `home`; the caller holds its lock. `wanted`: NULL for
  * the directory in the record, "off" to end archiving, or a directory: that of the record, or one that is missing or
- * empty, where a new archive begins. archive_close in any case. STATUS_CONFLICT: it archives elsewhere, the directory
- * belongs to another, or the data directory is a copy of one that archives there; STATUS_NOT_FOUND: the directory does
- * not exist; STATUS_IO and other errors name it. */
+ * empty, where a new archive begins. archive_close in any case. STATUS_CONFLICT: it archives elsewhere, or the
+ * directory belongs to another; STATUS_FORBIDDEN: the data directory is a copy of one that archives there;
+ * STATUS_NOT_FOUND: the directory does not exist; STATUS_IO and other errors name it. */
 MUST_CHECK enum status archive_open(int home, const char *data_directory, const char *wanted, uid_t uid, gid_t gid,
                                     struct archive *out, struct error *error);
 void archive_close(struct archive *archive);

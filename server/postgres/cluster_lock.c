@@ -103,7 +103,7 @@ enum status cluster_lock_take(int directory, const char *name, int *fd, struct e
      * dead. */
     if (known && strcmp(theirs.boot, ours.boot) != 0 && strcmp(theirs.host, ours.host) != 0) {
         status = error_set(
-            error, STATUS_CONFLICT,
+            error, STATUS_FORBIDDEN,
             "process %d on host %s has this data directory; if that host is gone, remove pg/%s in it and start again",
             theirs.pid, theirs.host, name);
         goto failed;

@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 
-/* Takes the lock `name` in `directory`; *fd is the caller's (cluster_lock_drop). STATUS_CONFLICT names the holder. */
+/* Takes the lock `name` in `directory`; *fd is the caller's (cluster_lock_drop). STATUS_CONFLICT: a process of this
+ * kernel holds it; STATUS_FORBIDDEN: another host has it. Both name the holder. */
 MUST_CHECK enum status cluster_lock_take(int directory, const char *name, int *fd, struct error *error);
 void cluster_lock_drop(int fd); /* -1 is fine */
 

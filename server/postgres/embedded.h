@@ -29,8 +29,9 @@ struct embedded_options {
 
 /* Takes the lock, makes the cluster if there is none, clears what a crash left, starts PostgreSQL and waits until it
  * answers. Works as root (PostgreSQL then runs as the owner of $DATA/pg, else of $DATA, else `postgres`, else
- * `nobody`). STATUS_CONFLICT: another deltaq has the directory (the detail names it); STATUS_UNSUPPORTED: network file
- * system, another major version (the detail says what to do); STATUS_NOT_FOUND: no PostgreSQL server installed;
+ * `nobody`). STATUS_CONFLICT: another deltaq has the directory (the detail names it), and embedded_attach may find its
+ * cluster; STATUS_FORBIDDEN: one of another host has it, or it is a copy (archive_open); STATUS_UNSUPPORTED: network
+ * file system, another major version (the detail says what to do); STATUS_NOT_FOUND: no PostgreSQL server installed;
  * STATUS_DISK_FULL, STATUS_CORRUPT, STATUS_UNAVAILABLE: it does not start, and why; statuses of archive_open. A
  * recovery takes as long as it does. */
 MUST_CHECK enum status embedded_start(const struct embedded_options *options, struct embedded **out,

@@ -327,6 +327,9 @@ def test_an_archive_is_of_one_database(own, tmp_path):
     before = segments(tmp_path / "archive")
     ended = tool("serve", "--listen", "127.0.0.1:0", "--workers", "0", "--data-dir", copy)
     assert ended.returncode == 1 and f"is a copy of {own.data}" in ended.stderr and "--archive off" in ended.stderr
+    for command in (["token", "list"], ["migrate"], ["backup", tmp_path / "backup"], ["archive", "copy"]):
+        ended = tool(*command, "--data-dir", copy)
+        assert ended.returncode == 1 and f"is a copy of {own.data}" in ended.stderr, (command, ended.stderr)
     assert segments(tmp_path / "archive") == before
 
 

@@ -351,6 +351,19 @@ def test_a_restore_that_is_killed_leaves_a_directory_that_nothing_starts_in(copy
     assert killed >= 2
 
 
+def test_a_data_directory_of_another_host_is_told(tmp_path):
+    service = Service(tmp_path, "--workers", "0")
+    service.stop()
+    text = "host=elsewhere boot=00000000-0000-0000-0000-000000000000 pid=12 nonce=1\n"
+    (service.data / "pg" / "lock").write_text(text)
+    commands = [["serve", "--listen", "127.0.0.1:0"], ["token", "list"], ["migrate"], ["backup", tmp_path / "copy"]]
+    for command in commands:
+        ended = tool(*command, "--data-dir", service.data)
+        assert ended.returncode == 1 and "process 12 on host elsewhere" in ended.stderr, (command, ended.stderr)
+    ended = tool("doctor", "--data-dir", service.data)
+    assert "process 12 on host elsewhere" in ended.stdout, ended.stdout
+
+
 # ---- before migrations ----
 
 

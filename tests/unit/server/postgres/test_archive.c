@@ -121,11 +121,11 @@ static void test_a_copy_of_a_data_directory_does_not_archive(void **state)
     (void)snprintf(record, sizeof record, "%s/archive", copy.home);
     file = fopen(record, "we");
     assert_true(fwrite(text, 1, length, file) == length && fclose(file) == 0);
-    assert_int_equal(open_as(&copy, NULL, &archive, &error), STATUS_CONFLICT);
+    assert_int_equal(open_as(&copy, NULL, &archive, &error), STATUS_FORBIDDEN);
     assert_non_null(strstr(error.detail, "a copy of /tmp/"));
     assert_non_null(strstr(error.detail, "--archive off"));
     archive_close(&archive);
-    assert_int_equal(open_as(&copy, place.archive, &archive, &error), STATUS_CONFLICT);
+    assert_int_equal(open_as(&copy, place.archive, &archive, &error), STATUS_FORBIDDEN);
     archive_close(&archive);
     assert_int_equal(open_as(&place, NULL, &archive, &error), STATUS_OK); /* the first one goes on */
     archive_close(&archive);
