@@ -181,7 +181,13 @@ enum status checkpoints_get(struct http_context *context, const struct request *
                         request_parameter(request, "checkpoint"), error);
 }
 
-static enum status check_source(const struct source *source, struct error *error)
+/* Whether the files are not on this machine: on the hub, or in a bucket. */
+static bool is_remote(const struct source *source)
+{
+    return source->repo != NULL || (source->path != NULL && objects_place_is(source->path));
+}
+
+static enum status check_source(const struct source *source, const json_t *files, struct error *error)
 {
     if (source->config != NULL && strlen(source->config) >= CHECKPOINT_CONFIG_SIZE / 2)
         return error_set_at(error, STATUS_TOO_LARGE, "/source/config", "%zu bytes, at most %d are accepted",
@@ -192,6 +198,9 @@ static enum status check_source(const struct source *source, struct error *error
     if (source->path == NULL)
         return error_set_at(error, STATUS_INVALID, "/source/path", "is missing: the directory of the checkpoint");
     if (source->revision != NULL) return error_set_at(error, STATUS_INVALID, "/source/revision", "goes with repo only");
+    if (json_is_array(files) && !is_remote(source))
+        return error_set_at(error, STATUS_INVALID, "/source/files",
+                            "goes with repo, or with the directory of a bucket: name the weights file in path");
     return STATUS_OK;
 }
 
@@ -248,12 +257,6 @@ static enum status register_body(struct http_context *context, const struct moni
     status = checkpoint_files_register(application_connection(context), &row, NULL, monitor, outcome, made, error);
     json_decref(source);
     return blame_source(status, error);
-}
-
-/* Whether the files are not on this machine: on the hub, or in a bucket. */
-static bool is_remote(const struct source *source)
-{
-    return source->repo != NULL || (source->path != NULL && objects_place_is(source->path));
 }
 
 /* Turns the body into parameters of a fetch run. */
@@ -323,7 +326,8 @@ enum status checkpoints_post(struct http_context *context, const struct request 
     if (waiting_resume(context, request, response, &waiting_for_run, &status, error)) return status;
     status = answer_body(request, response, checkpoints_post_body, sizeof(struct checkpoint_body), &filled, error);
     const struct checkpoint_body *body = filled.params;
-    if (status == STATUS_OK) status = check_source(&body->source, error);
+    if (status == STATUS_OK)
+        status = check_source(&body->source, json_object_get(json_object_get(request->body, "source"), "files"), error);
     if (status == STATUS_OK) status = form_check_tags(json_object_get(request->body, "tags"), "/tags", error);
     const bool fetched = status == STATUS_OK && is_remote(&body->source);
     if (fetched)

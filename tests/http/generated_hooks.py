@@ -26,7 +26,7 @@ REFUSALS = [
      "nor what runs left"),
     ("POST /v1/tokens", "", "no Idempotency-Key here", "no schema forbids a header that every POST may have"),
     ("POST", "", "this Idempotency-Key came before with another request", "nor which keys were used"),
-    ("POST /v1/checkpoints", "/source/(path|revision)$", "is missing|either a path or a repo|goes with repo",
+    ("POST /v1/checkpoints", "/source/(path|revision|files)$", "is missing|either a path or a repo|goes with repo",
      "rules over several fields are not in the tables"),
     ("POST /v1/datasets", "/(path|format|field|dtype|add_special_tokens)$",
      "give either path|is missing|goes with path|means nothing for", "likewise"),

@@ -75,6 +75,13 @@ def test_one_file_with_its_config_beside_it(service, name):
     assert made["sha256"] == service.checkpoint(path, name, "directory")["sha256"]
 
 
+def test_names_of_files_are_refused_beside_a_directory_on_disk(service, name):
+    models.write_llama(service.files / name)
+    answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "a",
+                                              "source": {"path": name, "files": ["model.safetensors"]}})
+    assert answer.status == 422 and answer.pointers == ["/source/files"], answer.body
+
+
 def test_paths_may_be_relative_to_a_root(service, name):
     models.write_llama(service.files / name)
     assert service.checkpoint(name, name, "relative")["architecture"] == "llama"
