@@ -137,7 +137,8 @@ enum status restore_check_finished(const char *data_directory, struct error *err
     const enum status status = marker_path(data_directory, marker, error);
     if (status != STATUS_OK || access(marker, F_OK) != 0) return status;
     return error_set(error, STATUS_CONFLICT,
-                     "a restore into %.300s was not finished (" RESTORE_MARKER
-                     "): delete what is in it and restore again",
+                     "a restore into %.200s was not finished (" RESTORE_MARKER
+                     "): delete what is in it and restore again; where the database alone was to be put beside files "
+                     "that had stayed there, delete only pg and " RESTORE_MARKER,
                      data_directory);
 }

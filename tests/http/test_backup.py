@@ -392,6 +392,15 @@ def test_the_private_database_is_backed_up_before_its_schema_changes(tmp_path):
     ended = tool("restore", kept[-1], "--data-dir", service.data)
     assert ended.returncode == 1 and "move its directory pg away" in ended.stderr
     (service.data / "pg").rename(tmp_path / "pg")
+    killed = subprocess.Popen([BINARY, "restore", str(kept[-1]), "--data-dir", str(service.data)],
+                              stderr=subprocess.DEVNULL)
+    until((service.data / "pg").exists)
+    killed.kill()
+    killed.wait()
+    ended = tool("restore", kept[-1], "--data-dir", service.data)
+    assert ended.returncode == 1 and "delete only pg and restore.unfinished" in ended.stderr, ended.stderr
+    (service.data / "pg").rename(tmp_path / "killed")  # the artifacts and the backup itself lie beside it
+    (service.data / "restore.unfinished").unlink()
     done("restore", kept[-1], "--data-dir", service.data)
     service.start()
     try:
