@@ -48,7 +48,10 @@ enum status append_file_write(const char *path, int64_t *length, const void *byt
     if (file < 0) return error_set_errno(error, "opening the file");
     if (fstat(file, &found) != 0)
         status = error_set_errno(error, "reading the file's length");
-    else if (found.st_size != *length)
+    else if (found.st_size < *length)
+        status = error_set(error, STATUS_NOT_FOUND, "the file has %lld bytes and its ledger says %lld: its end is gone",
+                           (long long)found.st_size, (long long)*length);
+    else if (found.st_size > *length)
         status =
             error_set(error, STATUS_CORRUPT, "the file has %lld bytes and its ledger says %lld: somebody wrote to it",
                       (long long)found.st_size, (long long)*length);

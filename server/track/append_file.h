@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 /* Appends at *length, syncs, and advances *length. Makes the file when *length is 0, and then syncs its directory's
- * entry. STATUS_CORRUPT: the file has another length, so another process wrote to it. */
+ * entry. STATUS_CORRUPT: the file is longer, so somebody else wrote to it, and was left as it is; STATUS_NOT_FOUND: it
+ * is shorter, or gone. */
 MUST_CHECK enum status append_file_write(const char *path, int64_t *length, const void *bytes, size_t size,
                                          struct error *error);
 

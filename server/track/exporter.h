@@ -20,7 +20,8 @@ struct exporter {
     enum status (*open)(const char *destination, void **state, struct error *error);
 
     /* Sends points of one stream, by step. On STATUS_OK they are durable, and stream->place and length say where. After
-     * any other status, all or some may have arrived: call reconcile. STATUS_UNAVAILABLE is worth a retry. */
+     * any other status but STATUS_CORRUPT, all or some may have arrived: call reconcile. STATUS_CORRUPT: somebody else
+     * wrote there, and nothing was sent. STATUS_UNAVAILABLE is worth a retry. */
     enum status (*write)(void *state, struct ledger_stream *stream, const struct ledger_batch *batch, bool anew,
                          struct error *error);
 

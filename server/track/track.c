@@ -160,6 +160,14 @@ static enum status read_batch(struct track *track, const struct ledger_stream *s
     return status == STATUS_OK && *anew ? ledger_all(track->ledger, stream, all, error) : status;
 }
 
+/* A destination that somebody else has written to was left as it is: in doubt, the next call would cut away what is
+ * theirs. */
+static void take_back(struct track *track, const struct ledger_stream *stream, const struct ledger_batch *batch)
+{
+    struct error ignored; /* the caller has the one that is told */
+    track->reconciled = ledger_mark(track->ledger, batch, NULL, LEDGER_PENDING, stream, &ignored) == STATUS_OK;
+}
+
 /* When a file is rewritten only the pending points are in doubt, because the old file stays until the new one is
  * complete. */
 static enum status send_batch(struct track *track, struct ledger_stream *stream, struct track_counts *counts,
@@ -172,6 +180,7 @@ static enum status send_batch(struct track *track, struct ledger_stream *stream,
     if (status == STATUS_OK) track->reconciled = false;
     if (status == STATUS_OK)
         status = track->options->exporter->write(track->state, stream, anew ? &all : &pending, anew, error);
+    if (status == STATUS_CORRUPT && !track->reconciled) take_back(track, stream, &pending);
     if (status == STATUS_OK) status = ledger_mark(track->ledger, &pending, NULL, LEDGER_SENT, stream, error);
     if (status == STATUS_OK) track->reconciled = true;
     if (status == STATUS_OK) counts->sent += pending.count;

@@ -175,6 +175,43 @@ def test_what_cannot_be_is_refused(service, course, tmp_path):
         assert track(service, *words).returncode == 2, words
 
 
+@pytest.mark.parametrize("tracker,file", [
+    ("ndjson", "."), ("tensorboard", "track-tensorboard/full precision/events.out.tfevents.0000000001.deltaq")])
+def test_what_somebody_else_wrote_stays_however_often_it_is_refused(service, course, tmp_path, tracker, file):
+    """A file that was there before, and bytes behind what was sent: the next call cuts neither away."""
+    def evaluate(step):
+        service.checkpoint(models.write_llama(service.files / tracker / str(step), seed=870 + step), trajectory,
+                           str(step), step=step)
+        assert service.run("evaluate", checkpoint=f"{trajectory}/{step}", dataset="track",
+                           sequence_length=None)["state"] == "succeeded"
+
+    trajectory, path = f"track-{tracker}", tmp_path / "notes" / file
+    words = [tracker, tmp_path / "notes", "--trajectory", trajectory]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    evaluate(1)
+
+    def refused(text):
+        path.write_bytes(text)
+        for _ in range(2):
+            done = track(service, *words)
+            assert done.returncode == 1 and "somebody wrote to it" in done.stderr and path.read_bytes() == text, done
+
+    refused(b"somebody's notes")
+    path.unlink()
+    assert track(service, *words).returncode == 0
+    sent = path.read_bytes()
+    evaluate(2)
+    refused(sent + b"more")
+    path.write_bytes(sent)
+    assert track(service, *words).returncode == 0
+    assert path.read_bytes().startswith(sent) and len(path.read_bytes()) > len(sent)
+    evaluate(3)
+    path.write_bytes(sent)  # its end is gone: lines are not sent twice, and an event file is written anew
+    status, told = {"ndjson": (1, "its end is gone"), "tensorboard": (0, "is written anew")}[tracker]
+    done = track(service, *words)
+    assert done.returncode == status and told in done.stderr
+
+
 def test_two_at_once_are_refused(service, course, tmp_path):
     path = tmp_path / "points.ndjson"
     environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"}
