@@ -15,6 +15,8 @@ struct ledger;
 
 enum ledger_state { LEDGER_PENDING, LEDGER_DOUBTFUL, LEDGER_SENT };
 enum { LEDGER_NAME = 256, LEDGER_CURSOR = 40, LEDGER_METRIC = 100, LEDGER_ID = 64 };
+/* A checkpoint that was found by a scan is called by its path: at most 200 characters of four bytes. */
+enum { LEDGER_CHECKPOINT = 4 * 200 + 1 };
 
 struct ledger_stream {
     int64_t id;
@@ -30,7 +32,7 @@ struct ledger_stream {
 struct ledger_point {
     int64_t id, step, time_ms; /* time: when it was measured */
     double value;
-    char metric[LEDGER_METRIC], checkpoint[LEDGER_ID], checkpoint_name[LEDGER_NAME];
+    char metric[LEDGER_METRIC], checkpoint[LEDGER_ID], checkpoint_name[LEDGER_CHECKPOINT];
 };
 
 struct ledger_batch {

@@ -139,6 +139,29 @@ static void test_a_number_that_changes_has_a_later_time_and_the_name_of_then(voi
     ledger_batch_reset(&batch);
 }
 
+/* Cut within a character it would be no text that a line of JSON can hold. */
+static void test_the_longest_name_of_a_checkpoint_is_kept_whole(void **state)
+{
+    struct ledger *ledger;
+    struct ledger_stream stream;
+    struct ledger_batch batch;
+    struct error error;
+    bool found;
+    char name[801] = "";
+    (void)state;
+    for (size_t i = 0; i < 200; i++) (void)strncat(name, "\xf0\x9f\x8e\xb2", sizeof name - strlen(name) - 1);
+    assert_int_equal(open_of("test", "all", NULL, &ledger), STATUS_OK);
+    take_number(ledger,
+                json_pack("{ss ss ss ss}", "trajectory_id", "t", "trajectory", "t", "series", "s", "label", "l"), name,
+                "2026-11-22T15:04:26Z", 2.5);
+    assert_int_equal(ledger_next(ledger, LEDGER_PENDING, &stream, &found, &error), STATUS_OK);
+    assert_int_equal(ledger_points(ledger, &stream, LEDGER_PENDING, 0, &batch, &error), STATUS_OK);
+    ledger_close(ledger);
+    assert_int_equal(batch.count, 1);
+    assert_string_equal(batch.points[0].checkpoint_name, name);
+    ledger_batch_reset(&batch);
+}
+
 static void test_long_labels_keep_their_beginning_and_stay_apart(void **state)
 {
     struct ledger *ledger;
@@ -177,6 +200,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_ledger_is_that_of_its_destination_however_long_its_name, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_ledger_knows_its_trajectory_under_another_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_longest_name_of_a_checkpoint_is_kept_whole, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_long_labels_keep_their_beginning_and_stay_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_trajectory_keeps_its_first_name_and_shares_it_with_no_other, set_up,
                                         tear_down),
