@@ -28,10 +28,12 @@ static json_t *read_word(const struct param *param, const char *text)
     return json_string(text); /* NULL: not UTF-8 */
 }
 
+/* "1" is what a flag without a value has; a grid has its values as words. */
 static json_t *read_boolean(const struct param *param, const char *text)
 {
     (void)param;
-    return strcmp(text, "1") == 0 ? json_true() : NULL;
+    if (strcmp(text, "1") == 0 || strcmp(text, "true") == 0) return json_true();
+    return strcmp(text, "false") == 0 ? json_false() : NULL;
 }
 
 static json_t *read_object(const struct param *param, const char *text)
@@ -66,7 +68,7 @@ static read_text *const readers[] = {
 static const char *const wanted[] = {
     [PARAM_INTEGER] = "a whole number",
     [PARAM_NUMBER] = "a number",
-    [PARAM_BOOLEAN] = "given without a value",
+    [PARAM_BOOLEAN] = "true or false",
     [PARAM_STRING] = "UTF-8",
     [PARAM_CHOICE] = "UTF-8",
     [PARAM_OBJECT] = "a JSON object or @FILE of one",

@@ -122,6 +122,7 @@ WRONG = [
     (["sweep", "quantize", "--grid", "bits=3,"], "whole number"),
     (["sweep", "quantize", "--grid", "bits=3,[4]"], "found \"[4]\""),
     (["sweep", "quantize", "--grid", "bits=[3"], "JSON array"),
+    (["sweep", "quantize", "--grid", "sym=yes"], '--sym must be true or false, found "yes"'),
     (["sweep", "quantize", "--grid", "bits=3", "--grid", "method.bits=4"], "method.bits is there twice"),
     (["sweep", "quantize", "--grid", "group-size=16", "--grid", "method.group_size=32"],
      "method.group_size is there twice"),
@@ -189,6 +190,10 @@ def test_a_sweep_is_posted_and_counted(service, laid):
         assert told.returncode == DONE, told.stderr
         methods = [plan["params"]["method"] for plan in json.loads(told.stdout)["plans"]]
         assert sorted((m["bits"], m["group_size"]) for m in methods) == [(8, 16), (8, 32)]
+    told = verb(service, "sweep", "quantize", "--along", "verbs", "--method", "rtn", "--bits", "4", "--grid",
+                "sym=true,false", "--evaluation.dataset", laid, "--evaluation.sequence-length", "null", "--dry-run")
+    assert told.returncode == DONE, told.stderr
+    assert {plan["params"]["method"]["sym"] for plan in json.loads(told.stdout)["plans"]} == {True, False}
     refused = verb(service, "sweep", "quantize", "--along", "verbs", "--method", "rtn", "--grid", "bits=3,7",
                    "--evaluation.dataset", laid)
     assert refused.returncode == REFUSED and "/grid/method.bits" in refused.stderr
