@@ -47,15 +47,17 @@ static enum status about_write(struct ledger *ledger, const char *text, const st
 }
 
 /* The ledger is also that of trajectories under other names, where just those have streams; it is of these from then
- * on: a wider choice would lack what changed while it was narrower. */
+ * on: a wider choice would lack what changed while it was narrower. One that has no stream may have got its name from
+ * another since the last call: all changes are read again, of which those that are known already have no effect. */
 static enum status prepare_about(struct ledger *ledger, const struct ledger_owner *owner, struct error *error)
 {
     static const char ask[] =
         "select what, what = ?1 || ' of ' || ?2, substr(what, 1, length(?1) + 4) = ?1 || ' of ' and"
         " (select group_concat(value) from (select distinct value from json_each(?3) order by value))"
-        " = (select group_concat(id) from (select distinct trajectory_id as id from stream order by id)) from about";
+        " = (select group_concat(id) from (select distinct trajectory_id as id from stream order by id)),"
+        " exists (select 1 from json_each(?3) where value not in (select trajectory_id from stream)) from about";
     char found[256] = "";
-    bool row = false, same = false, alike = false;
+    bool row = false, same = false, alike = false, anew = false;
     struct ledger_query query;
     enum status status = about_begin(ledger, &query, ask, owner, error);
     if (status == STATUS_OK) status = ledger_query_row(&query, &row, error);
@@ -63,9 +65,13 @@ static enum status prepare_about(struct ledger *ledger, const struct ledger_owne
         ledger_query_text(&query, 0, found, sizeof found);
         same = ledger_query_integer(&query, 1) != 0;
         alike = ledger_query_integer(&query, 2) != 0;
+        anew = ledger_query_integer(&query, 3) != 0;
     }
     ledger_query_end(&query);
-    if (status != STATUS_OK || same) return status;
+    if (status != STATUS_OK || (same && !anew)) return status;
+    if (same)
+        return about_write(ledger, "update about set what = ?1 || ' of ' || ?2, cursor = '0' where ?3 <> ''", owner,
+                           error);
     if (alike) return about_write(ledger, "update about set what = ?1 || ' of ' || ?2 where ?3 <> ''", owner, error);
     if (row) return error_set(error, STATUS_CONFLICT, "the ledger is that of %.200s; give another one", found);
     return about_write(ledger, "insert into about select ?1 || ' of ' || ?2, '0' where ?3 <> ''", owner, error);

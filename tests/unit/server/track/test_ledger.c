@@ -80,6 +80,25 @@ static void test_a_ledger_knows_its_trajectory_under_another_name(void **state)
     }
 }
 
+/* What "b" had before it took the name of "a" is behind the cursor. */
+static void test_a_trajectory_that_took_the_name_of_another_is_read_from_the_beginning(void **state)
+{
+    static const struct {
+        const char *id, *cursor;
+    } calls[] = {{"a", "0"}, {"a", "1"}, {"b", "0"}, {"b", "1"}};
+    struct ledger *ledger;
+    struct error error;
+    char cursor[LEDGER_CURSOR];
+    (void)state;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        assert_int_equal(open_of("file", "run", calls[i].id, &ledger), STATUS_OK);
+        assert_int_equal(ledger_cursor(ledger, cursor, &error), STATUS_OK);
+        assert_string_equal(cursor, calls[i].cursor);
+        take(ledger, calls[i].id, "run", "s", "fp");
+        ledger_close(ledger);
+    }
+}
+
 /* The stream that has something to send, all of which is sent then. */
 static struct ledger_stream next_stream(struct ledger *ledger)
 {
@@ -200,6 +219,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_ledger_is_that_of_its_destination_however_long_its_name, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_ledger_knows_its_trajectory_under_another_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_trajectory_that_took_the_name_of_another_is_read_from_the_beginning,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_longest_name_of_a_checkpoint_is_kept_whole, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_long_labels_keep_their_beginning_and_stay_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_trajectory_keeps_its_first_name_and_shares_it_with_no_other, set_up,
