@@ -33,6 +33,7 @@ struct wanted {
     enum route route;
     bool whole; /* the server does not support ranges: one request for the whole file */
     int requests, moves, wrong;
+    int failures; /* tries that failed */
     struct backoff backoff;
     double not_before;
 };
@@ -44,6 +45,8 @@ struct slot {
     int range;
     int64_t at; /* offset of the next byte */
     int64_t came;
+    int failures; /* of the file when the request began */
+    bool moved;   /* the request is for an address that the hub told */
     bool checked, away, no_ranges;
     enum status status; /* the status of the sink */
     struct error error;
@@ -145,7 +148,12 @@ static enum status slot_start(struct download *download, struct slot *slot, stru
     enum status status = source->address(source, wanted->file, url, sizeof url, error);
     if (status != STATUS_OK) return status;
     source->header(wanted->file, header, sizeof header);
-    *slot = (struct slot){.download = download, .wanted = wanted, .range = range, .at = first};
+    *slot = (struct slot){.download = download,
+                          .wanted = wanted,
+                          .range = range,
+                          .at = first,
+                          .failures = wanted->failures,
+                          .moved = wanted->location != NULL};
     const struct transfer_request asked = {.server = source->server,
                                            .headers = headers,
                                            .url = wanted->location != NULL ? wanted->location : url,
@@ -273,12 +281,18 @@ static enum status fill_slots(struct download *download, struct error *error)
 
 /* ---- requests that have ended ---- */
 
-/* Postpones the file's next try. A rate limit applies to all requests, so it postpones all of them. */
-static enum status put_off(struct download *download, struct wanted *wanted, const struct transfer_head *head,
+/* Postpones the file's next try. A rate limit applies to all requests, so it postpones all of them. Requests that were
+ * under way when another one failed belong to the same try. */
+static enum status put_off(struct download *download, const struct slot *slot, const struct transfer_head *head,
                            struct error *error)
 {
     double wait = 0;
+    struct wanted *wanted = slot->wanted;
     const struct error why = *error;
+    if (slot->failures == wanted->failures)
+        wanted->failures++;
+    else if (wanted->backoff.tries > 0)
+        wanted->backoff.tries--; /* backoff_fail counts it once more */
     const enum status status = backoff_fail(&wanted->backoff, head->wait_seconds, &why, &wait, error);
     if (status != STATUS_OK) return status;
     wanted->not_before = clock_seconds() + wait;
@@ -304,8 +318,16 @@ static enum status heed_move(struct slot *slot, const struct transfer_head *head
 /* An address that the hub gave is valid for about an hour. */
 static bool has_expired(const struct slot *slot, const struct transfer_head *head)
 {
-    return slot->wanted->location != NULL && (head->status == 400 || head->status == 401 || head->status == 403 ||
-                                              head->status == 404 || head->status == 410 || head->status == 416);
+    return slot->moved && (head->status == 400 || head->status == 401 || head->status == 403 || head->status == 404 ||
+                           head->status == 410 || head->status == 416);
+}
+
+static void forget_address(struct wanted *wanted)
+{
+    free(wanted->location);
+    wanted->location = NULL;
+    wanted->route = ROUTE_UNKNOWN;
+    wanted->moves = 0;
 }
 
 static enum status heed_failure(struct download *download, struct slot *slot, enum transfer_verdict verdict,
@@ -324,14 +346,11 @@ static enum status heed_failure(struct download *download, struct slot *slot, en
         return slot->status;
     }
     if (verdict == TRANSFER_FAILED && has_expired(slot, head)) {
-        free(wanted->location);
-        wanted->location = NULL;
-        wanted->route = ROUTE_UNKNOWN;
-        wanted->moves = 0;
+        if (slot->failures == wanted->failures) forget_address(wanted); /* else it may be a newer one */
     } else if (verdict == TRANSFER_FAILED) {
         return error->status;
     }
-    enum status status = put_off(download, wanted, head, error);
+    enum status status = put_off(download, slot, head, error);
     if (status == STATUS_OK && wanted->whole) status = begin_again(download, wanted, error);
     return status;
 }
@@ -363,12 +382,16 @@ static enum status heed(struct download *download, struct slot *slot, CURLcode c
         status = heed_failure(download,
                               &(struct slot){.download = download,
                                              .wanted = wanted,
+                                             .failures = ended.failures,
+                                             .moved = ended.moved,
                                              .no_ranges = ended.no_ranges,
                                              .status = ended.status,
                                              .error = ended.error},
                               verdict, head, error);
     }
-    if (status == STATUS_OK && (verdict == TRANSFER_MOVED || verdict == TRANSFER_GOOD)) wanted->route = ROUTE_KNOWN;
+    /* an answer from an address that has expired since does not tell where the other ranges are */
+    const bool told = verdict == TRANSFER_GOOD && ended.moved == (wanted->location != NULL);
+    if (status == STATUS_OK && (verdict == TRANSFER_MOVED || told)) wanted->route = ROUTE_KNOWN;
     free(head);
     return status;
 }

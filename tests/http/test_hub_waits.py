@@ -1,9 +1,13 @@
-"""A hub that asks for a pause, or is away: who waits, for how long, and who does not."""
+"""A hub that asks for a pause, is away, or refuses several requests at a time: who waits, for how long, and who does
+not."""
 
+import os
 import time
 
 import models
-from test_hub import fetched, files_of, hub, post_fetch, quiet, served, small  # noqa: F401 (fixtures)
+import pytest
+from hub_stand_in import sha256
+from test_hub import fetch, fetched, files_of, hub, post_fetch, quiet, served, small  # noqa: F401 (fixtures)
 from test_watch import until
 
 
@@ -71,3 +75,31 @@ def test_a_limit_that_lasts_too_long_is_told(served, hub, small):
     hub.fail("hub", "/refs", "status", times=100, status=429, headers={"Retry-After": "300"})
     answer = served.get("/v1/trajectories/x/discover?repo=lab/forbidding")
     assert answer.status == 503 and "300 s" in answer.json["detail"]
+
+
+@pytest.mark.parametrize("status", [503, 403], ids=["busy", "expired"])
+def test_requests_that_fail_together_are_one_try(served, hub, status):
+    """Six ranges at a time are refused: by a server that limits the rate, or because their address has expired."""
+    data = os.urandom(1 << 20) + bytes(80 << 20)
+    hub.add(f"lab/together-{status}", "main", {"config.json": b"{}", "data.bin": data})
+    hub.fail("store", "blobs", "status", times=6, status=status)
+    run = fetch(served, f"lab/together-{status}", files=["data.bin"])
+    assert run["attempt"] == 0 and run["error"]["code"] == "corrupt", run["error"]  # no checkpoint
+    assert (served.data / "hub/blobs" / f"sha256-{sha256(data)}").stat().st_size == len(data)
+
+
+def test_an_address_that_expires_is_asked_for_once(served, hub):
+    """Requests with the old one end well after that; they do not tell where the other ranges are."""
+    data = os.urandom(1 << 20) + bytes(176 << 20)  # twelve ranges, eight of which come at a time
+    hub.add("lab/expires", "main", {"config.json": b"{}", "data.bin": data})
+    hold = hub.fail("store", "blobs", "hold", after=1 << 20)
+    run = post_fetch(served, {"repo": "lab/expires", "files": ["data.bin"]}).json["id"]
+    assert hold.reached.wait(60)
+    hub.signatures.clear()
+    end = time.monotonic() + 60
+    while len(hub.asked("blobs", server="store")) < 9 and time.monotonic() < end:
+        time.sleep(0.05)
+    hold.released.set()
+    assert served.wait(run)["error"]["code"] == "corrupt"  # no checkpoint
+    assert (served.data / "hub/blobs" / f"sha256-{sha256(data)}").stat().st_size == len(data)
+    assert len(hub.asked("resolve.*data.bin")) == 2
