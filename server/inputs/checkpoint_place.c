@@ -219,12 +219,14 @@ enum status checkpoint_place_find(const struct roots *roots, const char *data_di
     out->hold = found.hold;
     if (out->hold != NULL) return STATUS_OK;
     const bool of_bucket = objects_place_is(row->repo);
+    const bool chosen = row->files[0] != '\0', configured = checkpoint_config(row) != NULL;
     return error_set_at(
         error, STATUS_INVALID, pointer,
-        "the files of checkpoint \"%.80s\" are not here: fetch them first, with a run of the kind fetch: {\"%s\": "
-        "\"%.120s\", %s%.80s%s\"trajectory\": \"%.80s\", \"name\": \"%.80s\"}",
-        row->name, of_bucket ? "path" : "repo", row->repo, of_bucket ? "" : "\"revision\": \"", row->revision,
-        of_bucket ? "" : "\", ", row->trajectory_name, row->name);
+        "the files of checkpoint \"%.80s\" are not here: fetch them first, with a run of the kind fetch%s%s%s%s: "
+        "{\"%s\": \"%.120s\", %s%.80s%s\"trajectory\": \"%.80s\", \"name\": \"%.80s\"}",
+        row->name, chosen || configured ? " and its source's " : "", chosen ? "\"files\"" : "",
+        chosen && configured ? " and " : "", configured ? "\"config\"" : "", of_bucket ? "path" : "repo", row->repo,
+        of_bucket ? "" : "\"revision\": \"", row->revision, of_bucket ? "" : "\", ", row->trajectory_name, row->name);
 }
 
 enum status checkpoint_place_for_run(const struct run_context *context, struct checkpoint *row, const char *pointer,

@@ -292,22 +292,6 @@ def test_named_files_of_a_directory_are_a_checkpoint(served, hub, small):
     assert run["state"] == "failed" and run["error"]["code"] == "not_found"
 
 
-def test_the_tokenizer_of_the_named_files_is_part_of_what_is_measured(served, hub, small):
-    """Both have the same weights; what was measured of one is not the other's."""
-    other = json.loads(small["tokenizer.json"])
-    vocabulary = other["model"]["vocab"]
-    other["model"]["vocab"] = {token: (id + 1) % len(vocabulary) for token, id in vocabulary.items()}
-    hub.add("lab/two", "main", {**small, **{f"other/{n}": d for n, d in small.items()},
-                                "other/tokenizer.json": json.dumps(other).encode()})
-    (served.files / "two.txt").write_text("a text for two tokenizers " * 20)
-    served.post("/v1/datasets", {"name": "two-text", "path": "two.txt", "format": "text"})
-    made = [fetched(served, "lab/two", name="top"),
-            fetched(served, "lab/two", name="other", files=[f"other/{n}" for n in small])]
-    runs = [served.run("evaluate", checkpoint=m["checkpoint"], dataset="two-text", sequence_length=16) for m in made]
-    assert runs[0]["id"] != runs[1]["id"]
-    assert runs[0]["result"]["loss"] != runs[1]["result"]["loss"]
-
-
 def test_a_moved_branch_does_not_move_a_checkpoint(served, hub, small, tmp_path):
     first = hub.add("lab/moving", "main", small)
     made = fetched(served, "lab/moving")
