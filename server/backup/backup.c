@@ -79,6 +79,23 @@ static enum status copy_checkpoints(const struct making *making, const json_t *c
     return status;
 }
 
+/* Those that were written while the data directory had another path lie in it all the same. What is not there is
+ * another machine's. */
+static enum status copy_moved(const struct making *making, const json_t *moved, struct error *error)
+{
+    size_t index;
+    const json_t *row;
+    const char *from = making->place->data_directory;
+    enum status status = STATUS_OK;
+    json_array_foreach(moved, index, row)
+    {
+        const char *at = json_string_value(json_object_get(row, "at"));
+        if (status == STATUS_OK && copy_is_there(from, at))
+            status = copy_tree(from, making->directory, at, making->files, error);
+    }
+    return status;
+}
+
 static enum status write_manifest(const struct making *making, const json_t *contents, struct error *error)
 {
     json_t *manifest = json_pack("{si sb ss sO sO sO ss sO sO}", "format", MANIFEST_FORMAT, "whole", making->with_files,
@@ -100,6 +117,8 @@ static enum status make(const json_t *contents, void *context, struct error *err
     if (status == STATUS_OK) status = copy_artifacts(making, json_object_get(contents, "artifacts"), error);
     if (status == STATUS_OK && making->with_files)
         status = copy_checkpoints(making, json_object_get(contents, "checkpoints"), error);
+    if (status == STATUS_OK && making->with_files)
+        status = copy_moved(making, json_object_get(contents, "moved"), error);
     return status == STATUS_OK ? write_manifest(making, contents, error) : status;
 }
 

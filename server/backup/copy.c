@@ -191,6 +191,13 @@ enum status copy_tree(const char *from, const char *to, const char *path, json_t
     return copy_entries(directory, from, to, path, true, files, error);
 }
 
+bool copy_is_there(const char *directory, const char *path)
+{
+    char name[PATH_MAX];
+    struct stat found;
+    return snprintf(name, sizeof name, "%s/%s", directory, path) < (int)sizeof name && lstat(name, &found) == 0;
+}
+
 enum status copy_is_empty(const char *path, bool *empty, struct error *error)
 {
     DIR *directory = opendir(path);

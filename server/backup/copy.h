@@ -31,6 +31,9 @@ MUST_CHECK enum status copy_digest_open(int fd, int64_t *bytes, char sha256[65],
 MUST_CHECK enum status copy_note(json_t *files, const char *path, int64_t bytes, const char *sha256,
                                  struct error *error);
 
+/* Whether `path` exists below `directory`; a link is not followed. */
+bool copy_is_there(const char *directory, const char *path);
+
 /* *empty: the directory has no entries, or does not exist. STATUS_IO when that cannot be determined. */
 MUST_CHECK enum status copy_is_empty(const char *directory, bool *empty, struct error *error);
 

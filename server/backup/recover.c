@@ -2,6 +2,7 @@
 
 #include "backup/artifact_copy.h"
 #include "backup/copy.h"
+#include "backup/restore.h"
 #include "store/backup_rows.h"
 
 #include <limits.h>
@@ -89,19 +90,12 @@ struct finding {
     char first[300];
 };
 
-static bool is_there(const char *directory, const char *path)
-{
-    char name[PATH_MAX];
-    struct stat found;
-    return directory != NULL && snprintf(name, sizeof name, "%s/%s", directory, path) < (int)sizeof name &&
-           lstat(name, &found) == 0;
-}
-
 /* The directory that contains `path`; NULL: none does. */
 static const char *find(const struct finding *finding, const char *path)
 {
-    if (is_there(finding->from[0], path)) return finding->from[0];
-    return is_there(finding->from[1], path) ? finding->from[1] : NULL;
+    for (int i = 0; i < 2; i++)
+        if (finding->from[i] != NULL && copy_is_there(finding->from[i], path)) return finding->from[i];
+    return NULL;
 }
 
 static void note_missing(struct finding *finding, const char *path)
@@ -123,17 +117,30 @@ static enum status recover_artifact(struct finding *finding, const json_t *artif
     return STATUS_OK;
 }
 
-static enum status recover_checkpoint(struct finding *finding, const char *path, struct error *error)
+static enum status recover_checkpoint(struct finding *finding, const char *relative, const char *from,
+                                      struct error *error)
 {
-    const char *relative = path + strlen(finding->recover->former) + 1, *from = find(finding, relative);
     if (from != NULL) return copy_tree(from, finding->place->data_directory, relative, NULL, error);
     note_missing(finding, relative);
     return STATUS_OK;
 }
 
+/* One that a run wrote while the archived directory had another path is where that directory was moved to, or still at
+ * that path. */
+static enum status recover_moved(struct finding *finding, const json_t *row, struct error *error)
+{
+    char root[PATH_MAX];
+    const char *path = json_string_value(json_object_get(row, "path")),
+               *at = json_string_value(json_object_get(row, "at")), *from = find(finding, at);
+    (void)snprintf(root, sizeof root, "%.*s", (int)(strlen(path) - strlen(at) - 1), path);
+    if (from == NULL && copy_is_there(root, at)) from = root;
+    return recover_checkpoint(finding, at, from, error);
+}
+
 static enum status recover_all(const json_t *contents, void *context, struct error *error)
 {
     struct finding *finding = context;
+    const size_t former = strlen(finding->recover->former) + 1;
     size_t index;
     const json_t *entry;
     enum status status = STATUS_OK;
@@ -143,7 +150,12 @@ static enum status recover_all(const json_t *contents, void *context, struct err
     }
     json_array_foreach(json_object_get(contents, "checkpoints"), index, entry)
     {
-        if (status == STATUS_OK) status = recover_checkpoint(finding, json_string_value(entry), error);
+        const char *relative = json_string_value(entry) + former;
+        if (status == STATUS_OK) status = recover_checkpoint(finding, relative, find(finding, relative), error);
+    }
+    json_array_foreach(json_object_get(contents, "moved"), index, entry)
+    {
+        if (status == STATUS_OK) status = recover_moved(finding, entry, error);
     }
     if (status != STATUS_OK || finding->missing == 0) return status;
     return error_set(error, STATUS_NOT_FOUND,
@@ -155,12 +167,11 @@ static enum status recover_all(const json_t *contents, void *context, struct err
 enum status recover_files(struct connection *connection, const struct recover *recover, const char *given,
                           const struct artifact_place *place, struct error *error)
 {
-    char from[PATH_MAX], to[PATH_MAX];
+    char from[PATH_MAX];
     const bool same = strcmp(recover->former, place->data_directory) == 0;
     struct finding finding = {.recover = recover, .place = place, .from = {same ? NULL : recover->former, given}};
-    if (snprintf(from, sizeof from, "%s/checkpoints/", recover->former) >= (int)sizeof from ||
-        snprintf(to, sizeof to, "%s/checkpoints/", place->data_directory) >= (int)sizeof to)
+    if (snprintf(from, sizeof from, "%s/checkpoints/", recover->former) >= (int)sizeof from)
         return error_set(error, STATUS_INVALID, "the data directory's path is too long");
     const enum status status = backup_rows_read(connection, from, recover_all, &finding, error);
-    return status == STATUS_OK ? backup_rows_move(connection, from, to, error) : status;
+    return status == STATUS_OK ? restore_paths(connection, recover->former, place->data_directory, error) : status;
 }

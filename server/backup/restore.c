@@ -105,19 +105,48 @@ enum status restore_files(const char *directory, const struct artifact_place *pl
     return status;
 }
 
+static enum status place_moved(struct connection *connection, const char *data_directory, const json_t *moved,
+                               struct error *error)
+{
+    char to[PATH_MAX];
+    size_t index;
+    const json_t *row;
+    enum status status = STATUS_OK;
+    json_array_foreach(moved, index, row)
+    {
+        const char *at = json_string_value(json_object_get(row, "at"));
+        if (status != STATUS_OK || !copy_is_there(data_directory, at)) continue;
+        (void)snprintf(to, sizeof to, "%s/%s", data_directory, at);
+        status = backup_rows_place(connection, json_string_value(json_object_get(row, "path")), to, error);
+    }
+    return status;
+}
+
+enum status restore_paths(struct connection *connection, const char *former, const char *data_directory,
+                          struct error *error)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    json_t *moved = NULL;
+    if (snprintf(from, sizeof from, "%s/checkpoints/", former) >= (int)sizeof from ||
+        snprintf(to, sizeof to, "%s/checkpoints/", data_directory) >= (int)sizeof to)
+        return error_set(error, STATUS_INVALID, "the data directory's path is too long");
+    enum status status = backup_rows_move(connection, from, to, error);
+    if (status == STATUS_OK) status = backup_rows_moved(connection, to, &moved, error);
+    if (status == STATUS_OK) status = place_moved(connection, data_directory, moved, error);
+    json_decref(moved);
+    return status;
+}
+
 enum status restore_database(struct connection *connection, const char *conninfo, const char *directory,
                              const char *data_directory, const json_t *manifest, struct error *error)
 {
-    char from[PATH_MAX], to[PATH_MAX];
     const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return error_set_errno(error, "cannot open the backup");
     const enum status status = tools_restore(conninfo, fd, MANIFEST_DUMP, error);
     (void)close(fd);
     if (status != STATUS_OK) return status;
-    (void)snprintf(from, sizeof from, "%s/checkpoints/",
-                   json_string_value(json_object_get(manifest, "data_directory")));
-    (void)snprintf(to, sizeof to, "%s/checkpoints/", data_directory);
-    return backup_rows_move(connection, from, to, error);
+    return restore_paths(connection, json_string_value(json_object_get(manifest, "data_directory")), data_directory,
+                         error);
 }
 
 enum status restore_finish(const char *data_directory, struct error *error)

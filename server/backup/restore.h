@@ -29,6 +29,11 @@ MUST_CHECK enum status restore_files(const char *directory, const struct artifac
 MUST_CHECK enum status restore_database(struct connection *connection, const char *conninfo, const char *directory,
                                         const char *data_directory, const json_t *manifest, struct error *error);
 
+/* Changes the paths of checkpoints below `former`, and of those that runs wrote while it was at yet another path, to
+ * those that they have below `data_directory`. */
+MUST_CHECK enum status restore_paths(struct connection *connection, const char *former, const char *data_directory,
+                                     struct error *error);
+
 /* Removes the mark, when everything is durable. */
 MUST_CHECK enum status restore_finish(const char *data_directory, struct error *error);
 

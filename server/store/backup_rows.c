@@ -8,6 +8,13 @@ struct reading {
     void *context;
 };
 
+/* The checkpoints that runs wrote into a data directory and whose path does not begin with $1: the directory was at
+ * another path then, or is another machine's. */
+#define MOVED                                                                                                        \
+    "(select coalesce(json_agg(json_build_object('path', path, 'at', substr(path, slash + 1)) order by path), '[]')" \
+    " from (select path, strpos(path, '/checkpoints/' || (derived_from ->> 'run')) as slash from checkpoints"        \
+    " where not starts_with(path, $1) and source ->> 'commit' is null) as written where slash > 0)"
+
 /* All statements see one snapshot, and the session may be idle for as long as pg_dump works. */
 static const char begin[] = "set transaction isolation level repeatable read, read only;"
                             " set local idle_in_transaction_session_timeout = 0";
@@ -26,7 +33,7 @@ static enum status read_body(struct connection *connection, void *context, struc
             " 'artifacts', (select coalesce(json_agg(json_build_object('sha256', sha256, 'bytes', bytes)"
             " order by sha256), '[]') from (select distinct sha256, bytes from artifacts) as a),"
             " 'checkpoints', (select coalesce(json_agg(path order by path), '[]') from checkpoints"
-            " where starts_with(path, $1) and source ->> 'commit' is null))",
+            " where starts_with(path, $1) and source ->> 'commit' is null), 'moved', " MOVED ")",
             VALUES(value_text(reading->prefix)), &contents, error);
     if (status == STATUS_OK) status = reading->use(contents, reading->context, error);
     json_decref(contents);
@@ -75,4 +82,18 @@ enum status backup_rows_move(struct connection *connection, const char *from, co
     if (status == STATUS_OK) status = connection_script(connection, "analyze", error);
     connection_set_deadline(connection, 0);
     return status;
+}
+
+enum status backup_rows_moved(struct connection *connection, const char *prefix, json_t **out, struct error *error)
+{
+    return connection_query_json(connection, "select " MOVED, VALUES(value_text(prefix)), out, error);
+}
+
+enum status backup_rows_place(struct connection *connection, const char *from, const char *to, struct error *error)
+{
+    return connection_execute(
+        connection,
+        "update checkpoints set path = $2, source = case when source ->> 'path' = $1"
+        " then jsonb_set(source::jsonb, '{path}', to_jsonb($2::text))::json else source end where path = $1",
+        VALUES(value_text(from), value_text(to)), NULL, error);
 }

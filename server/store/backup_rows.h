@@ -5,9 +5,9 @@
 #include "postgres/connection.h"
 
 /* Calls `use` while one snapshot of the database is held, which pg_dump can take on: `contents` (lent) is {"snapshot",
- * "schema", "postgresql", "made_at", "artifacts": [{"sha256", "bytes"}], "checkpoints": [path]}, everything as of that
- * snapshot; of the checkpoints those whose path begins with `prefix` and that are in no bucket. `use` may take hours:
- * runs go on meanwhile. Statuses of `use`. */
+ * "schema", "postgresql", "made_at", "artifacts": [{"sha256", "bytes"}], "checkpoints": [path], "moved": [{"path",
+ * "at"}]}, everything as of that snapshot; of the checkpoints those that are in no bucket and whose path begins with
+ * `prefix`. "moved" are as of backup_rows_moved. `use` may take hours: runs go on meanwhile. Statuses of `use`. */
 MUST_CHECK enum status backup_rows_read(struct connection *connection, const char *prefix,
                                         enum status (*use)(const json_t *contents, void *context, struct error *error),
                                         void *context, struct error *error);
@@ -23,5 +23,14 @@ MUST_CHECK enum status backup_rows_check_empty(struct connection *connection, st
  * which a dump does not contain. */
 MUST_CHECK enum status backup_rows_move(struct connection *connection, const char *from, const char *to,
                                         struct error *error);
+
+/* The checkpoints that runs wrote into a data directory and whose path does not begin with `prefix`, because it had
+ * another path then, or is another machine's. *out, which the caller owns: [{"path", "at": "checkpoints/RUN/…"}]. */
+MUST_CHECK enum status backup_rows_moved(struct connection *connection, const char *prefix, json_t **out,
+                                         struct error *error);
+
+/* The checkpoint whose path is `from` lies at `to`. */
+MUST_CHECK enum status backup_rows_place(struct connection *connection, const char *from, const char *to,
+                                         struct error *error);
 
 #endif

@@ -192,6 +192,37 @@ def test_files_come_from_where_the_data_directory_is_now_or_from_a_backup(lab, t
         lab["service"].options = options
 
 
+def test_checkpoints_from_before_and_after_a_move_of_the_data_directory_are_restored(tmp_path):
+    archive, moved = tmp_path / "archive", tmp_path / "moved"
+    service = Service(tmp_path, "--threads", "1", "--archive", str(archive))
+    try:
+        found = {"checkpoint": service.checkpoint(models.write_llama(
+            service.files / "tiny", seed=3, num_key_value_heads=4), "lab", "one", step=1)["id"]}
+        service.sequences("held", models.rows(4, 24, seed=1))
+        service.sequences("calibration", models.rows(8, 24, seed=2))
+        assert service.wait(post(service, found, 0))["state"] == "succeeded"
+        service.stop()
+        service.data.rename(moved)
+        service.data.symlink_to(moved)  # so that what was written is found
+        service.start()
+        assert service.wait(post(service, found, 2))["state"] == "succeeded"
+        done("backup", tmp_path / "copy", "--data-dir", moved)
+        archived(moved, archive)
+    finally:
+        service.stop()
+    service.data.unlink()
+    for name, words in (("backup", [tmp_path / "copy"]), ("archive", [moved, "--archive", archive])):
+        done("restore", *words, "--data-dir", tmp_path / name / "data")
+        other = Service(tmp_path / name, "--workers", "0", "--root", str(service.files))
+        try:
+            paths = [c["source"]["path"] for c in items(other, "/v1/checkpoints?limit=50") if c["derived_from"]]
+            assert len(paths) == 2 and all(path.startswith(f"{other.data}/checkpoints/") for path in paths), paths
+            assert psql(other.data, "select count(*) from checkpoints where path = source ->> 'path'").strip() == "3"
+            assert all(os.path.exists(f"{path}/config.json") for path in paths)
+        finally:
+            other.stop()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root restores as another user than PostgreSQL's")
 def test_an_archive_that_postgresql_cannot_read_is_told_before_its_log_is_wanted(lab, tmp_path):
     taken = copied(lab["archive"], tmp_path / "taken")
