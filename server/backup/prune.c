@@ -56,6 +56,17 @@ static int find_oldest(const char *archive, const struct base_list *list, const 
     return -1;
 }
 
+/* The first segment that a copy which stays needs. Names sort by the clock: one that ran ahead names a copy after
+ * others that begin with later segments. */
+static const char *first_segment(const struct base_list *list, int oldest)
+{
+    const char *first = list->items[oldest].segment;
+    for (int i = oldest + 1; i < list->count; i++)
+        if (list->items[i].fault[0] == '\0' && strcmp(list->items[i].segment, first) < 0)
+            first = list->items[i].segment;
+    return first;
+}
+
 /* ---- what goes ---- */
 
 static int is_unfinished(const struct dirent *entry)
@@ -107,7 +118,7 @@ static enum status remove_all(const struct archive *archive, int base, const str
     if (status == STATUS_OK && remove) status = put_aside(base, list, out->go, error);
     if (status == STATUS_OK) status = remove_unfinished(base, remove, &unfinished, error);
     if (status == STATUS_OK && out->enough)
-        status = archive_segments_before(archive, list->items[out->go].segment, remove, &out->segments, error);
+        status = archive_segments_before(archive, first_segment(list, out->go), remove, &out->segments, error);
     return status;
 }
 
@@ -133,7 +144,7 @@ static enum status prune_locked(const struct archive *archive, const struct prun
     out->go = out->enough ? oldest : 0;
     out->stay = list.count - out->go;
     for (int i = 0; i < out->go; i++) out->bytes += list.items[i].bytes;
-    if (status == STATUS_OK && out->enough) status = check_gap(archive, list.items[oldest].segment, error);
+    if (status == STATUS_OK && out->enough) status = check_gap(archive, first_segment(&list, oldest), error);
     if (status == STATUS_OK) {
         char path[PATH_MAX];
         status = base_list_path(archive->directory, "", path, error);

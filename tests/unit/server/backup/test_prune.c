@@ -45,13 +45,13 @@ static bool is_there(const struct place *place, const char *name)
 static const char sha256_of_nothing[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /* Whole at noon of that day of November, and beginning with the segment of that number. */
-static void put_copy(const struct place *place, int day)
+static void put_copy_of(const struct place *place, int day, int number)
 {
     char directory[200], ended_at[40], segment[40];
     struct error error;
     (void)snprintf(directory, sizeof directory, "%s/base/202611%02dT115900.000Z", place->archive, day);
     (void)snprintf(ended_at, sizeof ended_at, "2026-11-%02d 12:00:00.000000", day);
-    (void)snprintf(segment, sizeof segment, "0000000100000000000000%02X", day);
+    (void)snprintf(segment, sizeof segment, "0000000100000000000000%02X", number);
     assert_int_equal(mkdir(directory, 0700), 0);
     put(directory, "base.tar.gz", "");
     json_t *manifest =
@@ -61,6 +61,11 @@ static void put_copy(const struct place *place, int day)
     assert_non_null(manifest);
     assert_int_equal(manifest_write(directory, manifest, &error), STATUS_OK);
     json_decref(manifest);
+}
+
+static void put_copy(const struct place *place, int day)
+{
+    put_copy_of(place, day, day);
 }
 
 static void put_segment(const struct place *place, int number)
@@ -181,6 +186,21 @@ static void test_a_damaged_copy_counts_for_nothing(void **state)
     remove_place(&place);
 }
 
+/* Made before the others, by a clock that ran ahead. */
+static void test_a_copy_with_a_later_name_keeps_its_segments(void **state)
+{
+    struct place place = make_place();
+    struct prune_found found;
+    struct error error;
+    (void)state;
+    put_copy_of(&place, 23, 18);
+    assert_int_equal(prune(&place, 2, 0, true, &found, &error), STATUS_OK);
+    assert_true(!has_copy(&place, 20) && !has_copy(&place, 21) && has_copy(&place, 22) && has_copy(&place, 23));
+    assert_true(!has_segment(&place, 17) && has_segment(&place, 18));
+    assert_int_equal(found.segments.files, 2);
+    remove_place(&place);
+}
+
 static void test_nothing_goes_while_a_segment_is_missing(void **state)
 {
     struct place place = make_place();
@@ -247,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_a_rule_keeps),
                                        cmocka_unit_test(test_a_damaged_copy_counts_for_nothing),
+                                       cmocka_unit_test(test_a_copy_with_a_later_name_keeps_its_segments),
                                        cmocka_unit_test(test_nothing_goes_while_a_segment_is_missing),
                                        cmocka_unit_test(test_what_was_killed_is_removed_at_the_next_time),
                                        cmocka_unit_test(test_who_reads_the_archive_is_waited_for)};
