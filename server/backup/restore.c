@@ -4,6 +4,7 @@
 #include "backup/copy.h"
 #include "backup/manifest.h"
 #include "files/file_writer.h"
+#include "log/log.h"
 #include "postgres/tools.h"
 #include "store/backup_rows.h"
 
@@ -32,18 +33,31 @@ static enum status check_place(const char *data_directory, const json_t *manifes
                      "the data directory %.300s has a database: move its directory pg away first", data_directory);
 }
 
-/* Checks the artifacts that a backup of the database only left in their place. */
+/* Checks the artifacts that a backup of the database only left in their place. Where that place is, those of runs that
+ * were deleted since are gone for good: the way back is not closed by them. */
 static enum status check_elsewhere(const struct artifact_place *place, const json_t *elsewhere, struct error *error)
 {
     size_t index;
     const json_t *file;
+    const char *first = NULL;
+    int gone = 0;
     enum status status = STATUS_OK;
+    const bool stayed = copy_is_there(place->data_directory, "artifacts");
     json_array_foreach(elsewhere, index, file)
     {
         const char *sha256 = json_string_value(json_object_get(file, "sha256"));
-        if (status == STATUS_OK)
-            status = artifact_copy_check(place, sha256, json_integer_value(json_object_get(file, "bytes")), error);
+        if (status != STATUS_OK) break;
+        status = artifact_copy_check(place, sha256, json_integer_value(json_object_get(file, "bytes")), error);
+        if (status != STATUS_NOT_FOUND || !stayed) continue;
+        if (gone++ == 0) first = sha256;
+        status = STATUS_OK;
     }
+    if (status == STATUS_OK && gone > 0)
+        log_warning(
+            LOG_COMPONENT_BACKUP,
+            "of the artifacts that the backup names %d may be gone (the first is %.64s): runs that were deleted "
+            "since had them, or they lie in a bucket (--artifacts)",
+            gone, first);
     return status;
 }
 

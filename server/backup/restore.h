@@ -13,7 +13,8 @@ struct artifact_place;
  * has the artifacts or is to get them. `database`: the one to fill; NULL: the private one, which is not made yet. The
  * caller owns *manifest (json_decref). STATUS_CONFLICT: the database has tables, or the data directory is not empty
  * (for a backup without files: has a database); STATUS_CORRUPT: the backup is damaged, or an artifact that should have
- * stayed where it was is; STATUS_NOT_FOUND: that is missing; statuses of artifact_copy_check. */
+ * stayed where it was is; STATUS_NOT_FOUND: that is missing, and the data directory has no artifacts at all (else the
+ * log says how many are missing); statuses of artifact_copy_check. */
 MUST_CHECK enum status restore_check(const char *directory, const struct artifact_place *place, int schema,
                                      struct connection *database, json_t **manifest, struct error *error);
 

@@ -410,6 +410,32 @@ def test_the_private_database_is_backed_up_before_its_schema_changes(tmp_path):
         service.stop()
 
 
+def test_a_run_that_was_deleted_since_does_not_close_the_way_back(tmp_path):
+    service = Service(tmp_path, "--workers", "0")
+    try:
+        earlier_schema(service.data)
+        gone, kept = (old_artifact(service, name, name.encode() * 100) for name in "rs")
+        done("migrate", "--data-dir", service.data)
+        (made,) = (service.data / "backups").iterdir()
+        assert service.request("DELETE", "/v1/runs/r").status == 204
+        gone.unlink()  # as the clean-up does
+    finally:
+        service.stop()
+    (service.data / "pg").rename(tmp_path / "pg")
+    flip(kept)
+    ended = tool("restore", made, "--data-dir", service.data)
+    assert ended.returncode == 1 and kept.name in ended.stderr and "damaged" in ended.stderr, ended.stderr
+    flip(kept)
+    ended = done("restore", made, "--data-dir", service.data)
+    assert "names 1 may be gone" in ended.stderr and gone.name in ended.stderr, ended.stderr
+    service.start()
+    try:
+        assert service.get("/v1/runs/s/artifacts/x").body == b"s" * 100
+        assert service.get("/v1/runs/r/artifacts/x").status >= 400
+    finally:
+        service.stop()
+
+
 def test_the_backup_just_made_is_kept_though_its_name_is_no_later_one(tmp_path):
     """A clock that ran ahead named others after it."""
     service = Service(tmp_path, "--workers", "0")
