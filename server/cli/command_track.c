@@ -35,6 +35,9 @@ static bool ledger_path(struct verb *verb, const struct exporter *exporter, cons
     while (length > 1 && destination[length - 1] == '/') length--;
     if (given == NULL && !exporter->beside)
         return (void)verb_usage(verb, "--ledger is missing: a file on this machine that keeps what was sent"), false;
+    /* For SQLite these are databases that end with the process, and all points would be sent again. */
+    if (given != NULL && (given[0] == '\0' || given[0] == ':'))
+        return (void)verb_usage(verb, "--ledger must be the path of a file, found \"%.100s\"", given), false;
     const int used = given != NULL ? snprintf(out, LEDGER_PATH, "%s", given)
                                    : snprintf(out, LEDGER_PATH, "%.*s.ledger", (int)length, destination);
     if (used < LEDGER_PATH) return true;

@@ -174,7 +174,8 @@ def test_what_cannot_be_is_refused(service, course, tmp_path):
     unknown = track(service, "ndjson", tmp_path / "u", "--trajectory", "nothing")
     assert unknown.returncode == 1 and "404" in unknown.stderr
     for words in (["dance", "x"], ["ndjson"], ["mlflow", "http://127.0.0.1:1"], ["ndjson", "a", "b"],
-                  ["ndjson", "a", "--every", "0"]):
+                  ["ndjson", "a", "--every", "0"], ["mlflow", "http://127.0.0.1:1", "--ledger", ""],
+                  ["mlflow", "http://127.0.0.1:1", "--ledger", ":memory:"]):
         assert track(service, *words).returncode == 2, words
 
 
