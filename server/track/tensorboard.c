@@ -108,7 +108,7 @@ static enum status tensorboard_write(void *state, struct ledger_stream *stream, 
         const long first = number > 0 ? number : 1;
         file_path(tensorboard, stream, first, path);
         status = append_file_write(path, &stream->length, records.bytes, records.length, error);
-        if (status == STATUS_NOT_FOUND) /* reconcile will ask for all points */
+        if (status == STATUS_NOT_FOUND && stream->length > 0) /* reconcile will ask for all points */
             status = error_set(error, STATUS_UNAVAILABLE, "an event file is gone and is written anew");
         if (status == STATUS_OK) (void)snprintf(stream->place, sizeof stream->place, "%ld", first);
     }

@@ -171,6 +171,9 @@ def test_what_cannot_be_is_refused(service, course, tmp_path):
     (tmp_path / "no.ledger").write_text("this is no database, and long enough to be told from one that is empty" * 20)
     broken = track(service, "ndjson", tmp_path / "no", "--trajectory", "track")
     assert broken.returncode == 1 and "no ledger" in broken.stderr
+    (tmp_path / "file").touch()
+    taken = track(service, "tensorboard", tmp_path / "file", "--trajectory", "track")
+    assert taken.returncode == 1 and "Not a directory" in taken.stderr and "trying again" not in taken.stderr
     unknown = track(service, "ndjson", tmp_path / "u", "--trajectory", "nothing")
     assert unknown.returncode == 1 and "404" in unknown.stderr
     for words in (["dance", "x"], ["ndjson"], ["mlflow", "http://127.0.0.1:1"], ["ndjson", "a", "b"],
