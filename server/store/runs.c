@@ -58,23 +58,29 @@
 #define BESIDE_ANOTHER \
     " exists (select from runs where dedupe_key = $3 and state in ('queued', 'running') and not" JOINABLE("$8") ") "
 
+/* What a run measured went with the checkpoint that it is of; datasets leave it behind. */
+#define MEASURED_GONE                                                                \
+    " exists (select from run_inputs i where i.run = runs.id and i.gone is not null" \
+    " and not exists (select from datasets_gone d where d.id = i.gone)) "
+
 #define EQUAL                                                       \
     "select id from runs where (dedupe_key = $1 or named_key = $2)" \
-    " and (state = 'succeeded' or" JOINABLE("$3") ")"               \
-                                                  " order by (state = 'succeeded') desc, number desc limit 1"
+    " and ((state = 'succeeded' and ($4 or not" MEASURED_GONE       \
+    ")) or" JOINABLE("$3") ") order by (state = 'succeeded') desc, number desc limit 1"
 
 /* Finds an equal run by content or by ids, because the content of its inputs may have become known since (inputs.c).
  * Who joins it locks it, so that a cancellation of its other sweeps comes before, and it is not found, or sees the
- * joined one (sweeps.c). */
+ * joined one (sweeps.c). One that made a checkpoint still has that when what it read is gone. */
 static enum status find_equal(struct connection *connection, const struct run_new *run, bool join, bool *found,
                               struct store_id *id, struct error *error)
 {
     struct rows *rows;
     *found = false;
     if (run->dedupe_key == NULL || run->force) return STATUS_OK;
-    const enum status status = connection_query(
-        connection, join ? EQUAL " for key share" : EQUAL,
-        VALUES(value_text(run->dedupe_key), value_text(run->named_key), value_json(run->requires)), &rows, error);
+    const enum status status = connection_query(connection, join ? EQUAL " for key share" : EQUAL,
+                                                VALUES(value_text(run->dedupe_key), value_text(run->named_key),
+                                                       value_json(run->requires), value_boolean(run->vacant != NULL)),
+                                                &rows, error);
     if (status != STATUS_OK) return status;
     *found = rows_count(rows) == 1;
     if (*found) *id = store_id_of(rows);

@@ -202,3 +202,27 @@ def test_an_ended_sweep_is_deleted_and_its_runs_stay(service, evaluated):
     assert delete(service, f"/v1/sweeps/{name}").status == 204
     assert delete(service, f"/v1/sweeps/{name}").status == 404 == service.get(f"/v1/runs?sweep={name}").status
     assert service.get(f"/v1/runs/{runs[0]['id']}").json["sweep"] is None
+
+
+@pytest.mark.parametrize("what", ["trajectory", "checkpoint", "dataset"])
+def test_what_was_measured_of_a_deleted_checkpoint_is_measured_again(service, evaluated, what):
+    """The numbers went with the checkpoint, so the run that had them is no answer for another one of that content. A
+    dataset leaves them behind."""
+    name, data, runs = evaluated
+
+    def measured():
+        items = service.get(f"/v1/measurements?trajectory={name}&fields=checkpoint_name,loss").json["items"]
+        return {item["checkpoint_name"]: item["loss"] for item in items}
+
+    before = measured()
+    path = {"trajectory": f"trajectories/{name}", "checkpoint": f"checkpoints/{name}%2Fstep1",
+            "dataset": f"datasets/{data}"}[what]
+    assert delete(service, f"/v1/{path}").status == 204
+    if what == "dataset":
+        assert service.sequences(name, models.rows(3, 16, seed=zlib.crc32(name.encode()) % 10000))["name"] == data
+    else:
+        service.checkpoint(service.files / name / "1", name, "step1", step=1)
+        assert "step1" not in measured()
+    again = service.run("evaluate", checkpoint=f"{name}/step1", dataset=data, sequence_length=None)
+    assert (again["id"] == runs[1]["id"]) == (what == "dataset")
+    assert measured()["step1"] == before["step1"] and again["result"]["loss"] == runs[1]["result"]["loss"]
