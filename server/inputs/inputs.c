@@ -173,11 +173,14 @@ enum status inputs_sequences(const struct run_context *context, struct inputs *i
     return status;
 }
 
-/* A commit determines every file of a repository, fetched or not. Which of its tokenizers it is, the names of the files
- * say where they were given: directories of one commit may have the same weights and other tokenizers. */
+json_t *inputs_pinned(const struct checkpoint *row)
+{
+    return json_sprintf("%s@%s%s%s", row->repo, row->commit, row->files[0] != '\0' ? " " : "", row->files);
+}
+
 static enum status add_pinned_tokenizer(struct run_request *request, const struct checkpoint *row, struct error *error)
 {
-    json_t *text = json_sprintf("%s@%s%s%s", row->repo, row->commit, row->files[0] != '\0' ? " " : "", row->files);
+    json_t *text = inputs_pinned(row);
     return text != NULL && json_object_set_new(request->identity, "tokenizer", text) == 0
                ? STATUS_OK
                : error_set(error, STATUS_NO_MEMORY, "no memory for a run");

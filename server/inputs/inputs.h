@@ -73,6 +73,11 @@ void inputs_reset(struct inputs *inputs);
 MUST_CHECK enum status inputs_backend(const struct run_context *context, int precision, struct backend **out,
                                       struct error *error);
 
+/* What determines the files of a checkpoint in a repository, fetched or not, for the identity of a run: its commit, and
+ * the names of its files where they were chosen, because directories of one commit may have the same weights and other
+ * tokenizers or training states. The caller owns it; NULL: no memory. */
+json_t *inputs_pinned(const struct checkpoint *row);
+
 /* Opens the checkpoint's tokenizer unless it is open. Statuses of tokenizer_open. */
 MUST_CHECK enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error);
 

@@ -1,5 +1,6 @@
 #include "kinds/preconditioner.h"
 
+#include "inputs/inputs.h"
 #include "jobs/train/train.h"
 #include "kinds/made_checkpoint.h"
 #include "objects/objects_place.h"
@@ -116,7 +117,7 @@ static enum status identify(struct run_request *request, const struct state_mark
                             struct error *error)
 {
     json_t *text = mark != NULL           ? json_sprintf("%016llx", (unsigned long long)mark->checksum)
-                   : row->repo[0] != '\0' ? json_sprintf("%s@%s", row->repo, row->commit)
+                   : row->repo[0] != '\0' ? inputs_pinned(row)
                                           : json_string(row->id.text);
     return text != NULL && json_object_set_new(request->identity, "training_state", text) == 0
                ? STATUS_OK
