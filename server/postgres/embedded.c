@@ -207,9 +207,11 @@ static enum status wait_until_it_answers(struct embedded *embedded, struct error
     }
 }
 
+/* PGHOSTADDR, which would have precedence over the socket, and PGOPTIONS of the environment are for other databases. */
 static void make_conninfo(const struct cluster *cluster, char *out, size_t size)
 {
-    (void)snprintf(out, size, "host='%s' port=5432 user=deltaq dbname=deltaq", cluster->socket_directory);
+    (void)snprintf(out, size, "host='%s' port=5432 user=deltaq dbname=deltaq hostaddr='' options=''",
+                   cluster->socket_directory);
 }
 
 enum status embedded_attach(const char *data_directory, char *conninfo, size_t size, struct error *error)

@@ -47,7 +47,7 @@ static enum status write_settings(const PQconninfoOption *options, FILE *file, s
 {
     (void)fputs("[deltaq]\n", file);
     for (const PQconninfoOption *option = options; option->keyword != NULL; option++) {
-        if (option->val == NULL || option->val[0] == '\0') continue;
+        if (option->val == NULL) continue; /* what is empty is there so that the environment does not give it */
         if (strcmp(option->keyword, "service") == 0 || strpbrk(option->val, "\r\n") != NULL)
             return error_set(
                 error, STATUS_UNSUPPORTED,

@@ -364,6 +364,20 @@ def test_a_data_directory_of_another_host_is_told(tmp_path):
     assert "process 12 on host elsewhere" in ended.stdout, ended.stdout
 
 
+@pytest.mark.parametrize("name,value", [("PGHOSTADDR", "127.0.0.1"), ("PGOPTIONS", "-c no_such_setting=1")])
+def test_what_libpq_reads_for_other_databases_does_not_reach_the_private_one(tmp_path, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    service = Service(tmp_path, "--threads", "1")
+    try:
+        service.checkpoint(models.write_llama(service.files / "tiny"), "lab", "one")
+        service.sequences("held", models.rows(2, 16))
+        assert service.run("evaluate", checkpoint="lab/one", dataset="held", sequence_length=None)["result"]["loss"] > 0
+        done("backup", tmp_path / "copy", "--data-dir", service.data)
+    finally:
+        assert service.stop() == 0
+    done("restore", tmp_path / "copy", "--data-dir", tmp_path / "new")
+
+
 # ---- before migrations ----
 
 
