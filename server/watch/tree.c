@@ -30,7 +30,7 @@ enum candidate_state { CANDIDATE_PENDING, CANDIDATE_REGISTERED, CANDIDATE_FAILED
 struct candidate {
     char *path, *detail; /* owned */
     uint64_t signature;
-    double since; /* when this signature was first seen */
+    double since; /* when this signature was first seen, or last tried in vain */
     enum candidate_state state;
     int tries; /* that failed for a reason which may pass, up to TRIES_MOST */
     bool seen; /* seen in the current look */
