@@ -289,11 +289,10 @@ static enum status put_off(struct download *download, const struct slot *slot, c
     double wait = 0;
     struct wanted *wanted = slot->wanted;
     const struct error why = *error;
-    if (slot->failures == wanted->failures)
-        wanted->failures++;
-    else if (wanted->backoff.tries > 0)
-        wanted->backoff.tries--; /* backoff_fail counts it once more */
-    const enum status status = backoff_fail(&wanted->backoff, head->wait_seconds, &why, &wait, error);
+    const bool first = slot->failures == wanted->failures;
+    wanted->failures += first;
+    const enum status status =
+        (first ? backoff_fail : backoff_fail_too)(&wanted->backoff, head->wait_seconds, &why, &wait, error);
     if (status != STATUS_OK) return status;
     wanted->not_before = clock_seconds() + wait;
     if (head->status == 429 || head->wait_seconds >= 0) download->not_before = wanted->not_before;

@@ -37,6 +37,13 @@ enum status backoff_fail(struct backoff *backoff, double named, const struct err
     return STATUS_OK;
 }
 
+enum status backoff_fail_too(struct backoff *backoff, double named, const struct error *why, double *wait,
+                             struct error *error)
+{
+    if (backoff->tries > 0) backoff->tries--; /* progress may have reset them meanwhile */
+    return backoff_fail(backoff, named, why, wait, error);
+}
+
 void backoff_reset(struct backoff *backoff)
 {
     backoff->tries = 0;

@@ -17,6 +17,9 @@ struct backoff {
  * is then in error->again_seconds. */
 MUST_CHECK enum status backoff_fail(struct backoff *backoff, double named, const struct error *why, double *wait,
                                     struct error *error);
+/* As backoff_fail, for another failure of the try that was counted last: it is not counted again. */
+MUST_CHECK enum status backoff_fail_too(struct backoff *backoff, double named, const struct error *why, double *wait,
+                                        struct error *error);
 void backoff_reset(struct backoff *backoff);
 
 /* Sleeps and checks the monitor four times a second. Statuses of monitor_check. */
