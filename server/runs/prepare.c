@@ -193,7 +193,13 @@ enum status prepare_check_vacant(const struct prepared_run *run, const struct ru
     bool found = false;
     if (run->kind->vacant == NULL || request->makes == NULL) return STATUS_OK;
     const enum status status = run_find_equal(request->connection, row, &found, &equal, error);
-    return status == STATUS_OK && !found ? run->kind->vacant(request, error) : status;
+    if (status != STATUS_OK || found) return status;
+    const enum status vacant = run->kind->vacant(request, error);
+    if (vacant != STATUS_CONFLICT) return vacant;
+    /* what was met may be the equal run, posted between the two questions */
+    struct error unread = {0};
+    const enum status again = run_find_equal(request->connection, row, &found, &equal, &unread);
+    return again == STATUS_OK && found ? STATUS_OK : vacant;
 }
 
 void prepare_reset(struct prepared_run *run)

@@ -152,27 +152,26 @@ struct queue_quota run_quota(const struct run_new *run)
     return (struct queue_quota){.requester = requester_of(run), .queued_most = run->queued_most};
 }
 
-/* The lock is held until the commit, so that the second of two runs that would make the same checkpoints sees the
- * first. Its key is arbitrary. */
-static enum status ask_vacant(struct connection *connection, const struct run_new *run, struct error *error)
+/* Held until the commit, so that the second of two runs that would make the same checkpoints sees the first: it joins
+ * an equal one and is refused beside another. The key is arbitrary. */
+static enum status lock_names(struct connection *connection, const struct run_new *run, struct error *error)
 {
     if (run->vacant == NULL) return STATUS_OK;
-    const enum status status =
-        connection_execute(connection, "select pg_advisory_xact_lock(1986096754, 0)", NO_VALUES, NULL, error);
-    return status == STATUS_OK ? run->vacant(run->request, error) : status;
+    return connection_execute(connection, "select pg_advisory_xact_lock(1986096754, 0)", NO_VALUES, NULL, error);
 }
 
 enum status run_insert_within(struct connection *connection, const struct run_new *run, struct queue_quota *quota,
                               enum store_outcome *outcome, struct store_id *id, struct error *error)
 {
-    enum status status;
     bool found = false, made = false;
     *outcome = STORE_EXISTED;
+    enum status status = lock_names(connection, run, error);
+    if (status != STATUS_OK) return status;
     for (int i = 0; i < 3 && !made; i++) {
         if ((status = find_equal(connection, run, run->sweep != NULL, &found, id, error)) != STATUS_OK) return status;
         if (found) break;
         if ((status = queue_quota_ask(connection, quota, error)) != STATUS_OK) return status;
-        if ((status = ask_vacant(connection, run, error)) != STATUS_OK) return status;
+        if (run->vacant != NULL && (status = run->vacant(run->request, error)) != STATUS_OK) return status;
         if ((status = insert_row(connection, run, &made, id, error)) != STATUS_OK) return status;
     }
     if (!found && !made)

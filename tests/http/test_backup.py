@@ -12,7 +12,7 @@ import time
 
 import models
 import pytest
-from earlier import earlier_schema, psql
+from earlier import earlier_schema, held, psql, until
 from service import BINARY, Service
 
 LISTS = ("trajectories", "checkpoints", "datasets", "runs", "sweeps", "webhooks", "gates")
@@ -226,26 +226,9 @@ def test_a_checkpoint_that_is_a_file_is_copied_with_what_lies_beside_it(tmp_path
     assert all((tmp_path / "new" / path).read_bytes() == (service.data / path).read_bytes() for path in listed)
 
 
-@contextlib.contextmanager
 def locked(data, table):
     """Nobody reads the table: pg_dump waits for it."""
-    held = subprocess.Popen(["psql", "-XAtqv", "ON_ERROR_STOP=1", "-h", "/proc/self/cwd/socket", "-U", "deltaq",
-                             "deltaq"], cwd=data / "pg", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    held.stdin.write("set idle_in_transaction_session_timeout = 0; begin;"
-                     f" lock table {table} in access exclusive mode; select 'locked';\n")
-    held.stdin.flush()
-    assert held.stdout.readline() == "locked\n"
-    try:
-        yield
-    finally:
-        held.communicate("rollback;\n", timeout=60)
-
-
-def until(true, seconds=60):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    return held(data, f"lock table {table} in access exclusive mode")
 
 
 @contextlib.contextmanager

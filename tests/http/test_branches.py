@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+from earlier import held, psql, until
+
 STEP = 2 * 16
 MODEL = {"model_type": "llama", "vocab_size": 256, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1,
          "num_attention_heads": 2, "max_position_embeddings": 32}
@@ -271,6 +273,39 @@ def test_of_runs_posted_at_the_same_time_one_gets_the_names(service, trunk):
         assert all(f"run {made[0]}, which has not ended" in detail for detail in refused), refused
         assert service.post(f"/v1/runs/{made[0]}/cancel").status == 202
     service.gate.open()
+
+
+def test_of_equal_runs_posted_at_the_same_time_all_get_the_first(service, trunk):
+    """Both have looked for names that are taken when the first is written."""
+    service.gate.hold("train", 3, "step", lease="*")
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        with held(service.data, "select pg_advisory_xact_lock(1986096754, 0)"):
+            answers = [pool.submit(post, service, False, **FRESH, trajectory="together") for _ in range(3)]
+            waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+            until(lambda: psql(service.data, waiting) == "3\n")
+        answers = [answer.result() for answer in answers]
+    assert sorted(answer.status for answer in answers) == [200, 200, 202], [answer.body for answer in answers]
+    assert len({answer.json["id"] for answer in answers}) == 1
+    service.gate.open()
+    assert service.wait(answers[0].json["id"])["state"] == "succeeded"
+
+
+def test_a_run_that_appears_while_an_equal_one_is_checked_answers_it(service, trunk):
+    """It was cancelled when an equal one was looked for, and waits when the names are."""
+    service.gate.hold("train", 3, "step", lease="*")
+    run = post(service, False, **FRESH, trajectory="appearing").json["id"]
+    service.held(run)
+    service.post(f"/v1/runs/{run}/cancel")
+    assert service.wait(run)["state"] == "cancelled"
+    appears = ("update runs set state = 'queued', finished_at = null, cancel_requested_at = null"
+               f" where id = '{run}'")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with held(service.data, f"lock table checkpoints in access exclusive mode; {appears}", "commit"):
+            answer = pool.submit(post, service, True, **FRESH, trajectory="appearing")
+            until(lambda: "f" in psql(service.data, "select granted from pg_locks where not granted"))
+        assert answer.result().status == 200, answer.result().body
+    service.gate.open()
+    assert service.wait(run)["state"] == "succeeded"
 
 
 def test_a_worker_looks_again_before_it_trains(service, trunk):
