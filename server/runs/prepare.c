@@ -186,20 +186,18 @@ enum status prepare_run(struct connection *connection, const struct kind *kind, 
     return status;
 }
 
+/* Whom it meets is asked first: an equal run that is posted meanwhile is met and found, or neither. */
 enum status prepare_check_vacant(const struct prepared_run *run, const struct run_new *row, struct error *error)
 {
     const struct run_request *request = &run->request;
     struct store_id equal;
+    struct error unread;
     bool found = false;
     if (run->kind->vacant == NULL || request->makes == NULL) return STATUS_OK;
-    const enum status status = run_find_equal(request->connection, row, &found, &equal, error);
-    if (status != STATUS_OK || found) return status;
-    const enum status vacant = run->kind->vacant(request, error);
-    if (vacant != STATUS_CONFLICT) return vacant;
-    /* what was met may be the equal run, posted between the two questions */
-    struct error unread = {0};
-    const enum status again = run_find_equal(request->connection, row, &found, &equal, &unread);
-    return again == STATUS_OK && found ? STATUS_OK : vacant;
+    const enum status status = run->kind->vacant(request, error);
+    if (status != STATUS_CONFLICT) return status;
+    const enum status looked = run_find_equal(request->connection, row, &found, &equal, &unread);
+    return looked == STATUS_OK && found ? STATUS_OK : status;
 }
 
 void prepare_reset(struct prepared_run *run)
