@@ -13,11 +13,12 @@
 /* log_history grows with the training. It is read without a tree, which would take 80 times its text. */
 enum { LARGEST = 64 << 20, DEEPEST = 64 };
 
-static bool has_fraction_or_exponent(struct json_reader_text number)
+/* Without fraction and exponent, and not one of Python's literals. */
+static bool is_integer(struct json_reader_text number)
 {
     for (size_t i = 0; i < number.size; i++)
-        if (strchr(".eE", number.bytes[i]) != NULL) return true;
-    return false;
+        if (strchr("-0123456789", number.bytes[i]) == NULL) return false;
+    return true;
 }
 
 /* An integer that is at least `least`; -1 for any other value. */
@@ -28,7 +29,7 @@ static void read_count(struct json_reader *reader, int64_t least, int64_t *out)
     int64_t value = -1;
     *out = -1;
     if (json_reader_peek(reader) != JSON_READER_NUMBER || !json_reader_number(reader, &text)) return;
-    if (has_fraction_or_exponent(text)) return;
+    if (!is_integer(text)) return;
     json_reader_init(&number, reader->name, text.bytes, text.size, NULL, reader->error);
     (void)json_reader_int64(&number, INT64_MIN, INT64_MAX, &value);
     if (json_reader_finish(&number) != STATUS_OK)
@@ -48,7 +49,7 @@ static double read_line(struct json_reader *reader)
         rate = NAN;
         if (json_reader_peek(reader) == JSON_READER_NUMBER) (void)json_reader_double(reader, &rate);
     }
-    return rate >= 0 ? rate : NAN;
+    return rate >= 0 && isfinite(rate) ? rate : NAN;
 }
 
 static void read_history(struct json_reader *reader, double *rate)
@@ -61,10 +62,11 @@ static void read_history(struct json_reader *reader, double *rate)
     }
 }
 
-/* A key that is given twice has the later value, as in Python. */
+/* A key that is given twice has the later value, as in Python, which also writes NaN and Infinity: the loss and the
+ * gradient norm of a training that diverged. */
 static enum status read_text(const char *text, size_t size, struct trainer_state *out, struct error *error)
 {
-    const struct json_reader_options options = {.depth = DEEPEST};
+    const struct json_reader_options options = {.depth = DEEPEST, .not_finite = true};
     struct json_reader reader;
     struct json_reader_text key;
     json_reader_init(&reader, "trainer_state.json", text, size, &options, error);

@@ -47,6 +47,17 @@ static void test_values_of_other_types_are_not_said(void **state)
     expect("{\"global_step\": {\"global_step\": 7}, \"log_history\": [[{\"learning_rate\": 1}]]}", -1, -1, NAN);
 }
 
+/* Python's json writes them as they are. */
+static void test_a_training_that_diverged_has_its_step(void **state)
+{
+    (void)state;
+    expect("{\"best_metric\": NaN, \"global_step\": 7, \"log_history\": [{\"grad_norm\": NaN, \"learning_rate\": 0.5,"
+           " \"loss\": -Infinity}, {\"learning_rate\": NaN}, {\"learning_rate\": Infinity}]}",
+           7, -1, 0.5);
+    expect("{\"global_step\": NaN, \"num_input_tokens_seen\": Infinity, \"log_history\": NaN}", -1, -1, NAN);
+    expect("{\"global_step\": 3, \"num_input_tokens_seen\": -Infinity, \"log_history\": [NaN]}", 3, -1, NAN);
+}
+
 static void test_the_later_of_two_keys_counts(void **state)
 {
     (void)state;
@@ -69,7 +80,7 @@ static void test_files_of_another_form_say_nothing(void **state)
         "[{\"global_step\": 7}]",
         "{\"global_step\": 7",
         "{\"global_step\": 7} x",
-        "{\"global_step\": 7, \"x\": NaN}",
+        "{\"global_step\": 7, \"x\": nan}",
         "{\"global_step\": 7, \"x\": \"\xff\"}",
         "{\"global_step\": 7, \"x\": \"\\ud800\"}",
         "{\"num_input_tokens_seen\": 5, \"global_step\": 9223372036854775808}",
@@ -83,6 +94,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_transformers_writes),
         cmocka_unit_test(test_values_of_other_types_are_not_said),
+        cmocka_unit_test(test_a_training_that_diverged_has_its_step),
         cmocka_unit_test(test_the_later_of_two_keys_counts),
         cmocka_unit_test(test_files_of_another_form_say_nothing),
     };
