@@ -5,6 +5,7 @@
 #include "kinds/artifact_file.h"
 #include "postgres/embedded.h"
 #include "postgres/recovery.h"
+#include "store/changes.h"
 #include "store/migrations.h"
 
 #include <signal.h>
@@ -108,6 +109,7 @@ static enum status restore_all(const struct options *options, struct error *erro
         status = recover(options, &target, error);
     else if (status == STATUS_OK)
         status = restore(options, &target, error);
+    if (status == STATUS_OK) status = changes_leave_lost(target.connection, error);
     connection_free(target.connection);
     embedded_stop(target.embedded);
     place_store_close(&target.store);

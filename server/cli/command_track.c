@@ -52,7 +52,12 @@ static void work(struct verb *verb, struct track *track, bool follow, int64_t ev
     int away = 0;
     for (;;) {
         const int64_t before = counts.sent;
+        counts.again = false;
         const enum status status = track_round(track, &counts, &error);
+        if (counts.again)
+            (void)fputs("deltaq track: the server's database is another one, or was restored from a backup; all of its"
+                        " measurements are read again, and points that the ledger has are not sent twice\n",
+                        stderr);
         if (status != STATUS_OK && (status != STATUS_UNAVAILABLE || (!follow && away + 1 == TRIES))) {
             (void)verb_error(verb, &error);
             if (status == STATUS_UNAVAILABLE) verb->exit_status = VERB_UNREACHABLE;

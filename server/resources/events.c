@@ -123,14 +123,16 @@ static enum status read_position(struct connection *connection, const struct req
     struct change_span span;
     const char *last = request->last_event_id, *after = request_query(request, "after");
     enum status status = changes_number(connection, error);
-    if (status == STATUS_OK) status = changes_span(connection, &span, error);
-    if (status != STATUS_OK) return status;
-    *out = span.last;
-    if (last != NULL && last[0] != '\0')
+    *out = -1;
+    if (status == STATUS_OK && last != NULL && last[0] != '\0')
         status = changes_cursor(last, "Last-Event-ID", out, error);
-    else if (after != NULL)
+    else if (status == STATUS_OK && after != NULL)
         status = changes_cursor(after, "after", out, error);
-    return status == STATUS_OK ? changes_check(&span, *out, error) : status;
+    if (status == STATUS_OK) status = changes_span(connection, *out, &span, error);
+    if (status != STATUS_OK) return status;
+    if (*out >= 0) return changes_check(&span, *out, error);
+    *out = span.last;
+    return STATUS_OK;
 }
 
 static enum status read_follow(const struct request *request, bool *out, struct error *error)

@@ -13,6 +13,8 @@ const char *const change_kinds[] = {"run", "checkpoint", "measurement", "verdict
 #define FUTURE "clock_timestamp() + interval '1 hour'"
 
 enum { BATCH = 1000, WINDOW = 5000, PRUNE = 10000, CURSOR_DIGITS = 18, INPUTS_SHOWN = 20 };
+/* More changes than a database has after a backup that is restored. */
+enum { LOST = 1000000000 };
 
 /* ---- ids ---- */
 
@@ -78,24 +80,30 @@ enum status changes_number(struct connection *connection, struct error *error)
 
 /* ---- reading ---- */
 
-enum status changes_span(struct connection *connection, struct change_span *out, struct error *error)
+/* $1: a reader's position; l: change_log. Ids have no holes but those that changes_leave_lost left, so in one of these
+ * is what neither has a change nor comes before one. Changes up to `pruned` are no longer there to be asked. */
+#define KNOWN "$1 in (0, l.last) or $1 <= l.pruned or exists (select from changes where id in ($1, $1 + 1))"
+
+enum status changes_span(struct connection *connection, int64_t after, struct change_span *out, struct error *error)
 {
     struct rows *rows;
-    const enum status status =
-        connection_query_one(connection, "select last, pruned from change_log", NO_VALUES, &rows, error);
+    const enum status status = connection_query_one(connection, "select l.last, l.pruned, " KNOWN " from change_log l",
+                                                    VALUES(value_integer(after)), &rows, error);
     if (status != STATUS_OK) return status;
-    *out = (struct change_span){.last = rows_integer(rows, 0, 0), .pruned = rows_integer(rows, 0, 1)};
+    *out = (struct change_span){
+        .last = rows_integer(rows, 0, 0), .pruned = rows_integer(rows, 0, 1), .known = rows_boolean(rows, 0, 2)};
     rows_free(rows);
     return STATUS_OK;
 }
 
 enum status changes_check(const struct change_span *span, int64_t after, struct error *error)
 {
-    if (after > span->last)
+    if (!span->known)
         return error_set(error, STATUS_GONE,
-                         "the log ends with %lld: %lld is an id of another database; read everything anew and go on"
-                         " from there",
-                         (long long)span->last, (long long)after);
+                         "%lld is the id of a change that this database does not have: it is another one, or was"
+                         " restored from a backup since; its log ends with %lld: read everything anew and go on from"
+                         " there",
+                         (long long)after, (long long)span->last);
     if (after != 0 && after < span->pruned)
         return error_set(error, STATUS_GONE,
                          "changes up to %lld were removed for their age, so that what followed %lld cannot be told"
@@ -117,19 +125,23 @@ enum status changes_cursor(const char *text, const char *name, int64_t *out, str
 }
 
 /* *found: the JSON was read. One change that is not readable makes all of the JSON so; then *newest is the newest of
- * the ids in it. */
+ * the ids in it. *far: the last id that was examined. The search begins at the first change there is, so that it steps
+ * over a hole. */
 static enum status read_changes(struct connection *connection, const struct change_query *query,
-                                struct change_span *span, json_t **items, int64_t *newest, bool *found,
+                                struct change_span *span, json_t **items, int64_t *newest, int64_t *far, bool *found,
                                 struct error *error)
 {
     struct rows *rows;
     *items = NULL;
     enum status status = connection_query_one(
         connection,
-        "select l.last, l.pruned, coalesce(i.items, '[]'), coalesce(i.newest, 0) from change_log l,"
+        "select l.last, l.pruned, coalesce(i.items, '[]'), coalesce(i.newest, 0), " KNOWN
+        ", case when b.id + $5 >= l.last then l.last else (select max(id) from changes where id <= b.id + $5) end"
+        " from change_log l,"
+        " lateral (select coalesce((select min(id) - 1 from changes where id > $1), l.last) as id) b,"
         " lateral (select json_agg(json_build_object('id', c.id, 'kind', c.kind, 'data',"
         " jsonb_build_object('at', rfc3339(c.at)) || c.data) order by c.id) as items, max(c.id) as newest"
-        " from (select * from changes where id > greatest($1, l.pruned) and id <= greatest($1, l.pruned) + $5"
+        " from (select * from changes where id > b.id and id <= b.id + $5"
         " and ($2::json is null or kind in (select json_array_elements_text($2::json)))"
         " and ($3::json is null or trajectories && array(select json_array_elements_text($3::json)))"
         " order by id limit $4) c) i",
@@ -137,8 +149,10 @@ static enum status read_changes(struct connection *connection, const struct chan
                value_integer(query->limit), value_integer(WINDOW)),
         &rows, error);
     if (status != STATUS_OK) return status;
-    *span = (struct change_span){.last = rows_integer(rows, 0, 0), .pruned = rows_integer(rows, 0, 1)};
+    *span = (struct change_span){
+        .last = rows_integer(rows, 0, 0), .pruned = rows_integer(rows, 0, 1), .known = rows_boolean(rows, 0, 4)};
     *newest = rows_integer(rows, 0, 3);
+    *far = rows_integer(rows, 0, 5);
     status = rows_json(rows, 0, 2, items, error);
     rows_free(rows);
     *found = status == STATUS_OK;
@@ -149,12 +163,12 @@ enum status changes_read(struct connection *connection, const struct change_quer
                          int64_t *until, json_t **items, struct error *error)
 {
     struct change_query each = *query;
-    int64_t newest = 0;
+    int64_t newest = 0, far = 0;
     bool found = false;
-    enum status status = read_changes(connection, &each, span, items, &newest, &found, error);
+    enum status status = read_changes(connection, &each, span, items, &newest, &far, &found, error);
     if (status == STATUS_OK && !found) { /* one at a time, up to the one that cannot be read */
         each.limit = 1;
-        status = read_changes(connection, &each, span, items, &newest, &found, error);
+        status = read_changes(connection, &each, span, items, &newest, &far, &found, error);
     }
     if (status != STATUS_OK) return status;
     if (!found) {
@@ -163,10 +177,20 @@ enum status changes_read(struct connection *connection, const struct change_quer
         *until = newest;
         return *items != NULL ? STATUS_OK : error_no_memory(error, "changes");
     }
-    const int64_t from = query->after > span->pruned ? query->after : span->pruned;
-    const int64_t far = from + WINDOW < span->last ? from + WINDOW : span->last;
     *until = (int)json_array_size(*items) < each.limit ? far : newest;
     return STATUS_OK;
+}
+
+/* ---- restored ---- */
+
+enum status changes_leave_lost(struct connection *connection, struct error *error)
+{
+    bool kept = false; /* a dump of an early deltaq has no log */
+    const enum status status =
+        connection_query_boolean(connection, "select to_regclass('change_log') is not null", NO_VALUES, &kept, error);
+    if (status != STATUS_OK || !kept) return status;
+    return connection_execute(connection, "update change_log set last = last + $1", VALUES(value_integer(LOST)), NULL,
+                              error);
 }
 
 /* ---- age ---- */

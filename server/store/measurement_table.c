@@ -178,12 +178,13 @@ enum status measurement_updates(struct connection *connection, const struct meas
     const struct measurement_filter *filter = selection->filter;
     const bool first = page->cursor == NULL || page->cursor[0] == '\0';
     int64_t limit, after;
-    struct change_span span;
+    struct change_span span = {0};
     enum status status = page_read(page, &limit, &after, error);
     *document = NULL;
     if (first) after = since;
-    if (status == STATUS_OK) status = changes_span(connection, &span, error);
-    if (status == STATUS_OK) status = changes_check(&(struct change_span){.last = span.last}, after, error);
+    if (status == STATUS_OK) status = changes_span(connection, after, &span, error);
+    span.pruned = 0; /* the marks have no age */
+    if (status == STATUS_OK) status = changes_check(&span, after, error);
     if (status != STATUS_OK) return status;
     /* A row's last change is the newest mark among those of its checkpoint (run '') and of the runs that measured it.
      * The query reads marks in order and returns the rows whose last mark is among them; a row with a later mark is

@@ -214,6 +214,11 @@ static enum status set_cursor(struct ledger *ledger, const char *cursor, struct 
     return status;
 }
 
+enum status ledger_read_again(struct ledger *ledger, struct error *error)
+{
+    return set_cursor(ledger, "0", error);
+}
+
 enum status ledger_take(struct ledger *ledger, const json_t *rows, const char *cursor, int64_t *left_out,
                         struct error *error)
 {

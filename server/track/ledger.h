@@ -57,6 +57,9 @@ void ledger_close(struct ledger *ledger);
 /* The change up to which the server's changes were read; "0" in a new ledger. */
 MUST_CHECK enum status ledger_cursor(struct ledger *ledger, char out[LEDGER_CURSOR], struct error *error);
 
+/* Sets that cursor to "0"; the points stay what they are. */
+MUST_CHECK enum status ledger_read_again(struct ledger *ledger, struct error *error);
+
 /* Stores rows of GET /v1/measurements (an array), all or none, together with the cursor that they reach (NULL: more
  * rows follow). *left_out: the number of rows without a step, which no tracker can place. */
 MUST_CHECK enum status ledger_take(struct ledger *ledger, const json_t *rows, const char *cursor, int64_t *left_out,

@@ -96,7 +96,7 @@ static enum status take_page(struct track *track, struct buffer *path, int64_t *
     return status;
 }
 
-static enum status take_changes(struct track *track, struct track_counts *counts, struct error *error)
+static enum status take_since_cursor(struct track *track, struct track_counts *counts, struct error *error)
 {
     char cursor[LEDGER_CURSOR];
     struct buffer path = {0};
@@ -109,6 +109,17 @@ static enum status take_changes(struct track *track, struct track_counts *counts
     buffer_reset(&path);
     if (status == STATUS_OK) counts->left_out += left_out;
     return status;
+}
+
+/* The server does not know the ledger's cursor when its database was restored from a backup. What the ledger has
+ * already has no effect when it is read again. */
+static enum status take_changes(struct track *track, struct track_counts *counts, struct error *error)
+{
+    enum status status = take_since_cursor(track, counts, error);
+    if (status != STATUS_GONE) return status;
+    counts->again = true;
+    status = ledger_read_again(track->ledger, error);
+    return status == STATUS_OK ? take_since_cursor(track, counts, error) : status;
 }
 
 /* ---- out: points that the tracker lacks ---- */

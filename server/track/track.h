@@ -23,6 +23,7 @@ void track_close(struct track *track);
 struct track_counts {
     int64_t sent;     /* points */
     int64_t left_out; /* number of rows without a step */
+    bool again;       /* the server's database is another one than before: all of its measurements were read again */
 };
 
 /* Sends everything that the server has and the tracker lacks. The first call asks the server for the trajectories,

@@ -460,3 +460,48 @@ def test_without_a_backup_the_schema_stays(tmp_path):
         assert psql(service.data, "select max(number) from schema_migrations").strip() == str(number)
     finally:
         service.stop()
+
+
+def track(service, path):
+    """Sends what is new; what the tool says, and the steps in the file."""
+    ended = subprocess.run([BINARY, "track", "ndjson", path], capture_output=True, text=True, timeout=180,
+                           env={**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"})
+    assert ended.returncode == 0, ended.stderr
+    return ended.stderr, [json.loads(line)["step"] for line in path.read_text().splitlines()]
+
+
+def measure(service, step):
+    service.checkpoint(models.write_llama(service.files / f"restored-{step}", seed=400 + step), "restored", f"s{step}",
+                       step=step)
+    document = service.run("evaluate", checkpoint=f"restored/s{step}", dataset="held")
+    assert document["state"] == "succeeded", document
+
+
+def test_who_follows_a_restored_server_misses_nothing(tmp_path):
+    """Changes after the backup had ids that the restored server would give to others."""
+    service, points = Service(tmp_path, "--threads", "1"), tmp_path / "points"
+    try:
+        service.sequences("held", models.rows(4, 24, seed=1))
+        measure(service, 1)
+        backed_up = int(service.get("/v1/measurements?updated_since=0").json["cursor"])
+        done("backup", tmp_path / "copy", "--data-dir", service.data)
+        measure(service, 2)
+        assert track(service, points) == ("", [1, 2])
+        position = int(service.get("/v1/measurements?updated_since=0").json["cursor"])
+        assert position > backed_up
+    finally:
+        service.stop()
+    other = restored(tmp_path / "other", tmp_path / "copy", "--root", service.files)
+    try:
+        for step in (3, 4, 5):
+            measure(other, step)
+        for path in (f"measurements?updated_since={position}", f"events?after={position}"):
+            answer = other.get(f"/v1/{path}")
+            assert answer.status == 410 and "restored" in answer.json["detail"], answer.body
+        newer = other.get(f"/v1/measurements?updated_since={backed_up}").json["items"]
+        assert [row["step"] for row in newer] == [3, 4, 5]
+        said, steps = track(other, points)
+        assert "was restored from a backup" in said and steps == [1, 2, 3, 4, 5]
+        assert track(other, points) == ("", [1, 2, 3, 4, 5])
+    finally:
+        other.stop()
