@@ -4,6 +4,7 @@
 #include "backup/copy.h"
 #include "backup/manifest.h"
 #include "files/file_writer.h"
+#include "files/spill.h"
 #include "log/log.h"
 #include "postgres/tools.h"
 #include "store/backup_rows.h"
@@ -154,10 +155,16 @@ enum status restore_paths(struct connection *connection, const char *former, con
 enum status restore_database(struct connection *connection, const char *conninfo, const char *directory,
                              const char *data_directory, const json_t *manifest, struct error *error)
 {
-    const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return error_set_errno(error, "cannot open the backup");
-    const enum status status = tools_restore(conninfo, fd, MANIFEST_DUMP, error);
-    (void)close(fd);
+    int fd = -1, script = -1;
+    struct spill *sql = NULL;
+    enum status status = spill_open(data_directory, 0, "the database's SQL", &sql, error);
+    if (status == STATUS_OK) status = spill_descriptor(sql, &script, error);
+    if (status == STATUS_OK && (fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+        status = error_set_errno(error, "cannot open the backup");
+    if (status == STATUS_OK) status = tools_restore(conninfo, fd, MANIFEST_DUMP, script, error);
+    if (fd >= 0) (void)close(fd);
+    if (script >= 0) (void)close(script);
+    spill_close(sql);
     if (status != STATUS_OK) return status;
     return restore_paths(connection, json_string_value(json_object_get(manifest, "data_directory")), data_directory,
                          error);

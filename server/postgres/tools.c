@@ -13,6 +13,8 @@
 
 #define BINARIES "/usr/lib/postgresql"
 enum { ARGUMENTS_MOST = 10, SAID_MOST = 4096 };
+/* pg_restore has set it since PostgreSQL 17, whatever the server's version; older servers do not know it. */
+#define NEWER_SETTING "transaction_timeout"
 
 static bool has_program(const char *directory, const char *program)
 {
@@ -113,7 +115,8 @@ static enum status explain(int said, enum status status, struct error *error)
     return error_set(error, full ? STATUS_DISK_FULL : status, "%.100s: %.300s", cause.detail, text);
 }
 
-static enum status run(const char *conninfo, const char *const *arguments, int directory, const char *what,
+/* `beside` is the next descriptor after the directory's; -1: none. */
+static enum status run(const char *conninfo, const char *const *arguments, int directory, int beside, const char *what,
                        struct error *error)
 {
     FILE *service = NULL;
@@ -132,6 +135,7 @@ static enum status run(const char *conninfo, const char *const *arguments, int d
                                     .input = fileno(service),
                                     .output = said,
                                     .directory = directory,
+                                    .beside = beside,
                                     .death_signal = SIGTERM,
                                     .what = what};
         status = child_run(&child, error);
@@ -168,26 +172,58 @@ enum status tools_dump(const char *conninfo, const char *snapshot, int directory
                                                    seen,
                                                    file,
                                                    NULL};
-    return run(conninfo, arguments, directory, "dumping the database", error);
+    return run(conninfo, arguments, directory, -1, "dumping the database", error);
 }
 
-enum status tools_restore(const char *conninfo, int directory, const char *name, struct error *error)
+/* ---- restoring ---- */
+
+static const char restoring[] = "restoring the database";
+
+/* Into the database, or with the descriptor `script`, which is not -1, as SQL to that. */
+static enum status restore(const char *conninfo, int directory, const char *name, int script, struct error *error)
 {
-    char program[600], file[300];
+    char program[600], from[300], to[60] = "--dbname=service=deltaq"; /* needed to restore at all: names the settings */
     const enum status status = find_program("pg_restore", program, error);
     if (status != STATUS_OK) return status;
-    (void)snprintf(file, sizeof file, "/proc/self/fd/%d/%s", CHILD_DIRECTORY_FD, name);
-    /* --dbname is needed to restore at all; "service=deltaq" names the settings. */
-    const char *const arguments[ARGUMENTS_MOST] = {program,
-                                                   "--dbname=service=deltaq",
-                                                   "--no-password",
-                                                   "--no-owner",
-                                                   "--no-privileges",
-                                                   "--exit-on-error",
-                                                   "--single-transaction",
-                                                   file,
-                                                   NULL};
-    return run(conninfo, arguments, directory, "restoring the database", error);
+    (void)snprintf(from, sizeof from, "/proc/self/fd/%d/%s", CHILD_DIRECTORY_FD, name);
+    if (script >= 0) (void)snprintf(to, sizeof to, "--file=/proc/self/fd/%d", CHILD_DIRECTORY_FD + 1);
+    const char *const arguments[ARGUMENTS_MOST] = {
+        program, to,  "--no-password", "--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction",
+        from,    NULL};
+    return run(conninfo, arguments, directory, script, restoring, error);
+}
+
+static enum status execute(const char *conninfo, int directory, int script, struct error *error)
+{
+    char program[600], from[60];
+    const enum status status = find_program("psql", program, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(from, sizeof from, "--file=/proc/self/fd/%d", CHILD_DIRECTORY_FD + 1);
+    const char *const arguments[ARGUMENTS_MOST] = {
+        program,   "--dbname=service=deltaq", "--no-password",         "--no-psqlrc",
+        "--quiet", "--output=/dev/null",      "--set=ON_ERROR_STOP=1", from,
+        NULL};
+    return run(conninfo, arguments, directory, script, restoring, error);
+}
+
+/* Turns the setting, one of those with which the script begins, into a comment. */
+static enum status silence(int script, struct error *error)
+{
+    static const char setting[] = "\nSET " NEWER_SETTING " = 0;\n";
+    char beginning[4096] = "";
+    const ssize_t size = pread(script, beginning, sizeof beginning - 1, 0);
+    const char *found = size > 0 ? strstr(beginning, setting) : NULL;
+    if (found == NULL || pwrite(script, "-- ", 3, found + 1 - beginning) == 3) return STATUS_OK;
+    return error_set_errno(error, "cannot write the database's SQL");
+}
+
+enum status tools_restore(const char *conninfo, int directory, const char *name, int script, struct error *error)
+{
+    enum status status = restore(conninfo, directory, name, -1, error);
+    if (status == STATUS_OK || strstr(error->detail, "\"" NEWER_SETTING "\"") == NULL) return status;
+    if ((status = restore(conninfo, directory, name, script, error)) != STATUS_OK) return status;
+    if ((status = silence(script, error)) != STATUS_OK) return status;
+    return execute(conninfo, directory, script, error);
 }
 
 enum status tools_copy(const char *conninfo, int directory, struct error *error)
@@ -199,5 +235,5 @@ enum status tools_copy(const char *conninfo, int directory, struct error *error)
     const char *const arguments[ARGUMENTS_MOST] = {
         program,  "--dbname=service=deltaq", "--no-password",     place, "--format=tar",
         "--gzip", "--wal-method=stream",     "--checkpoint=fast", NULL};
-    return run(conninfo, arguments, directory, "copying the database into the archive", error);
+    return run(conninfo, arguments, directory, -1, "copying the database into the archive", error);
 }

@@ -1,5 +1,5 @@
-/* tools.h: PostgreSQL's own pg_dump, pg_restore and pg_basebackup, the newest that are installed: a newer one reads
- * older servers. */
+/* tools.h: PostgreSQL's own pg_dump, pg_restore, psql and pg_basebackup, the newest that are installed: a newer one
+ * reads older servers. */
 #ifndef POSTGRES_TOOLS_H
 #define POSTGRES_TOOLS_H
 
@@ -15,8 +15,10 @@ bool tools_newest(const char *program, char out[512]);
 MUST_CHECK enum status tools_dump(const char *conninfo, const char *snapshot, int directory, const char *name,
                                   struct error *error);
 
-/* Puts such a file into an empty database, in one transaction: all of it or nothing. Statuses as above. */
-MUST_CHECK enum status tools_restore(const char *conninfo, int directory, const char *name, struct error *error);
+/* Puts such a file into an empty database, in one transaction: all of it or nothing. `script`: the descriptor of an
+ * empty file, for the database's SQL where pg_restore is too new for the server. Statuses as above. */
+MUST_CHECK enum status tools_restore(const char *conninfo, int directory, const char *name, int script,
+                                     struct error *error);
 
 /* Copies the whole cluster into `directory` (a descriptor), which is empty: base.tar.gz, pg_wal.tar.gz with the log
  * that makes it consistent, backup_manifest. The cluster goes on meanwhile. Statuses as above. */

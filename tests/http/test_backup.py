@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -503,5 +504,47 @@ def test_who_follows_a_restored_server_misses_nothing(tmp_path):
         said, steps = track(other, points)
         assert "was restored from a backup" in said and steps == [1, 2, 3, 4, 5]
         assert track(other, points) == ("", [1, 2, 3, 4, 5])
+    finally:
+        other.stop()
+
+
+def newest_postgresql():
+    found = list(pathlib.Path("/usr/lib/postgresql").glob("*/bin/pg_restore"))
+    return max(found, key=lambda path: int(path.parts[-3])).parents[1] if found else None
+
+
+NEWER = """#!/bin/bash
+# Sets what PostgreSQL 17 and later have, like the pg_restore of these.
+set -euo pipefail
+for word; do case $word in --dbname=*)
+    echo 'pg_restore: error: could not execute query:' \\
+         'ERROR:  unrecognized configuration parameter "transaction_timeout"' >&2
+    exit 1;; esac; done
+{program} "${{@/#--file=*/--file=-}}" |
+    sed 's/^SET lock_timeout = 0;$/&\\nSET transaction_timeout = 0;/' > /proc/self/fd/11
+touch {used}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root puts another PostgreSQL in the place of the system's")
+def test_a_pg_restore_that_is_too_new_for_the_server_restores(copy, tmp_path):
+    system, seen, used = newest_postgresql(), tmp_path / "seen", tmp_path / "used"
+    if system is None or subprocess.run(["unshare", "-m", "true"]).returncode != 0:
+        pytest.skip("no PostgreSQL below /usr/lib/postgresql, or no mounts are allowed here")
+    (seen / "99" / "bin").mkdir(parents=True)
+    (seen / system.name).mkdir()
+    newer = seen / "99" / "bin" / "pg_restore"
+    newer.write_text(NEWER.format(program=system / "bin" / "pg_restore", used=used))
+    for path in (seen, seen / "99", seen / "99" / "bin", newer):
+        path.chmod(0o755)
+    mounts = f"mount --bind {system} {seen}/{system.name} && mount --rbind {seen} /usr/lib/postgresql"
+    command = f"{mounts} && exec {BINARY} restore {copy} --data-dir {tmp_path}/new/data"
+    (tmp_path / "new").mkdir()
+    ended = subprocess.run(["unshare", "-m", "sh", "-c", command], capture_output=True, text=True, timeout=180)
+    assert ended.returncode == 0, ended.stderr
+    assert used.exists()
+    other = Service(tmp_path / "new", "--threads", "1")
+    try:
+        assert len(items(other, "/v1/checkpoints")) > 0
     finally:
         other.stop()
