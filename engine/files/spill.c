@@ -23,7 +23,7 @@ static enum status fail(const struct spill *spill, const char *action, struct er
 }
 
 /* On file systems without nameless files the file is created with a name and unlinked at once. */
-static int open_nameless(const char *directory)
+int spill_nameless(const char *directory)
 {
     char path[4096];
     const int descriptor = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -37,7 +37,7 @@ static int open_nameless(const char *directory)
 
 static enum status open_file(struct spill *spill, const char *directory, int64_t bytes, struct error *error)
 {
-    if ((spill->descriptor = open_nameless(directory)) < 0) return fail(spill, "cannot make a file for", error);
+    if ((spill->descriptor = spill_nameless(directory)) < 0) return fail(spill, "cannot make a file for", error);
     const int result = posix_fallocate(spill->descriptor, 0, bytes > 0 ? bytes : 1);
     if (result == 0 || result == EOPNOTSUPP || result == ENOSYS || result == EINVAL) return STATUS_OK;
     errno = result;

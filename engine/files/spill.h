@@ -20,6 +20,9 @@ MUST_CHECK enum status spill_write(struct spill *spill, int64_t at, const void *
                                    struct error *error);
 MUST_CHECK enum status spill_read(const struct spill *spill, int64_t at, void *bytes, size_t size, struct error *error);
 
+/* Makes such a file and nothing else: its descriptor (closed on execve), for the caller to close; -1 with errno. */
+int spill_nameless(const char *directory);
+
 /* A descriptor of the same file, for code that sends files; the caller closes it. STATUS_IO. */
 MUST_CHECK enum status spill_descriptor(const struct spill *spill, int *out, struct error *error);
 

@@ -155,16 +155,13 @@ enum status restore_paths(struct connection *connection, const char *former, con
 enum status restore_database(struct connection *connection, const char *conninfo, const char *directory,
                              const char *data_directory, const json_t *manifest, struct error *error)
 {
-    int fd = -1, script = -1;
-    struct spill *sql = NULL;
-    enum status status = spill_open(data_directory, 0, "the database's SQL", &sql, error);
-    if (status == STATUS_OK) status = spill_descriptor(sql, &script, error);
-    if (status == STATUS_OK && (fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-        status = error_set_errno(error, "cannot open the backup");
-    if (status == STATUS_OK) status = tools_restore(conninfo, fd, MANIFEST_DUMP, script, error);
+    const int script = spill_nameless(data_directory);
+    if (script < 0) return error_set_errno(error, "cannot make a file in the data directory");
+    const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const enum status status = fd < 0 ? error_set_errno(error, "cannot open the backup")
+                                      : tools_restore(conninfo, fd, MANIFEST_DUMP, script, error);
     if (fd >= 0) (void)close(fd);
-    if (script >= 0) (void)close(script);
-    spill_close(sql);
+    (void)close(script);
     if (status != STATUS_OK) return status;
     return restore_paths(connection, json_string_value(json_object_get(manifest, "data_directory")), data_directory,
                          error);
