@@ -16,8 +16,9 @@ OTHERS = {"server/postgres/cluster.c": {"--locale", "--encoding", "--data-checks
                                         "--username", "--auth-local", "--auth-host", "--single"},
           "server/postgres/tools.c": {"--dbname", "--exit-on-error", "--file", "--format", "--lock-wait-timeout",
                                       "--no-owner", "--no-password", "--no-privileges", "--single-transaction",
-                                      "--snapshot",  # of pg_dump and pg_restore, and of pg_basebackup
-                                      "--checkpoint", "--gzip", "--pgdata", "--wal-method"},
+                                      "--snapshot",  # of pg_dump, pg_restore, pg_basebackup
+                                      "--checkpoint", "--gzip", "--pgdata", "--wal-method",
+                                      "--no-psqlrc", "--output", "--quiet", "--set"},  # of psql
           # of sbatch and its companions
           "server/cli/command_launcher.c": {"--partition", "--gres", "--mem", "--time", "--cpus-per-task"},
           "server/launch/launcher.c": {"--state"}, "server/launch/launcher.h": {"--partition"},
