@@ -158,20 +158,29 @@ def description(finding, cells, words):
     return f"{claim(finding, cells)}:{sign} {effect(finding)}"
 
 
+def decided(members, measured, words):
+    """What a family's primary endpoints amount to."""
+    if not measured:
+        return f"None of its {len(members)} primary endpoints was measured."
+    signed = [finding for finding in measured if finding["sign"] != 0]
+    amount = f"Of {len(members)} primary endpoints {len(measured)} were measured"
+    among = f"of the {len(signed)} effects among them {words['expected']}"
+    if all(finding["seeds"] == 1 for finding in measured):
+        alike = sum(finding["effect"] * finding["sign"] > 0 for finding in signed)
+        return f"{amount}, by a single seed, which decides none; {alike} {among} have that sign."
+    return f"{amount}; {sum(finding['verdict'] == HELD for finding in members)} {among} held."
+
+
 def families(document, found, cells, words):
     lines = []
     for name, title in document["families"].items():
         members = [finding for finding in found if finding.get("family") == name]
         measured = [finding for finding in members if finding["verdict"] != NOT_MEASURED]
         missing = [finding["number"] for finding in members if finding["verdict"] == NOT_MEASURED]
-        held = sum(finding["verdict"] == HELD for finding in members)
-        wanted = sum(finding["sign"] != 0 for finding in measured)
         lines += [
             f"### {title[0].upper() + title[1:]}",
             "",
-            (f"Of {len(members)} primary endpoints {len(measured)} were measured; "
-             f"{held} of the {wanted} effects among them {words['expected']} held.")
-            if measured else f"None of its {len(members)} primary endpoints was measured.",
+            decided(members, measured, words),
             "",
         ]
         lines += [f"- {sentence(finding, cells, found)}" for finding in measured]

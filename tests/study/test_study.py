@@ -492,3 +492,13 @@ def test_the_smallest_study_survives_an_interruption_and_a_kill_and_computes_not
         file.unlink()
     _, again = finished(study(tmp_path))  # every unit is asked again, and every run found again
     assert again == rows
+
+
+def test_a_report_of_a_single_seed_decides_nothing(tmp_path):
+    rows = made_up.rows(random.Random(4), made_up.PLANTED, seeds=1)
+    report.write(tmp_path, {"words": {"command": "none"}, "budget": "1h", "left_out": []}, plans.PLANS["paper"], rows,
+                 cells.CELLS)
+    text = re.sub(r"\n *", " ", (tmp_path / "REPORT.md").read_text())
+    told = re.findall(r"measured(.*?) of the 11 effects among them that the paper reports (held|have that sign)", text)
+    assert told and {end for _, end in told} == {"have that sign"}
+    assert all(", by a single seed, which decides none; " in between for between, _ in told)
