@@ -111,10 +111,14 @@ def schedule(cell):
     return found
 
 
+def of_seeds(count):
+    return f"{count} seed{'s' * (count != 1)}"
+
+
 def caption(cell, means, bits="3 bits"):
     scale = cell.scale
     return (
-        f'Cell {cell.name}: {parameters(scale) / 1e6:.2f} million parameters, {means.seeds(cell.name)} seeds, '
+        f'Cell {cell.name}: {parameters(scale) / 1e6:.2f} million parameters, {of_seeds(means.seeds(cell.name))}, '
         f'text "{cell.text}"; GPTQ at {bits} in '
         f"groups of {min(64, scale.hidden)}; calibration {scale.calibration} sequences of {scale.length} training "
         f"tokens, {scale.draws} samples at end points and one along "
@@ -189,7 +193,7 @@ def losses(cell, means, others):
         f"Quantized over full-precision loss (cell {cell.name}{' with ' + names if names else ''})",
         "full-precision loss, nats",
         [{"y": "quantized loss, nats", "height": 320, "series": series}],
-        caption(cell, means) + "".join(f" Cell {other.name}: {means.seeds(other.name)} seeds." for other in others)
+        caption(cell, means) + "".join(f" Cell {other.name}: {of_seeds(means.seeds(other.name))}." for other in others)
         + " Training goes from right to left.",
     )
 

@@ -139,7 +139,8 @@ def layers(table, cell, group):
         "predicted ΔQL in % (logarithmic)",
         [{"y": "measured ΔQL in % (logarithmic)", "height": 320, "series": series, "logarithmic": True}],
         "Rounded to nearest in groups of 64; a point is a linear, its mean over "
-        f"{len(table.seeds(cell.name))} seeds. Predicted: gᵀδ + ½ δᵀHδ over the loss; measured: half of the sum of its "
+        f"{figures.of_seeds(len(table.seeds(cell.name)))}. "
+        "Predicted: gᵀδ + ½ δᵀHδ over the loss; measured: half of the sum of its "
         "effect alone and of what the whole gains without it."
         + (f" Points left out because they are not above zero: {left}." if left else ""),
         x_log=True,
