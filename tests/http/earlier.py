@@ -8,17 +8,18 @@ import time
 from service import ROOT
 
 
+# In the directory `pg`: a socket's path may have 107 bytes, and those of tests have more.
+PSQL = ["psql", "-XAtqv", "ON_ERROR_STOP=1", "-h", "/proc/self/cwd/socket", "-U", "deltaq", "deltaq"]
+
+
 def psql(data, text):
-    here = "/proc/self/cwd/socket"  # a socket's path may have 107 bytes, and those of tests have more
-    command = ["psql", "-XAtqv", "ON_ERROR_STOP=1", "-h", here, "-U", "deltaq", "deltaq"]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=data / "pg").stdout
+    return subprocess.run(PSQL, input=text, capture_output=True, text=True, check=True, cwd=data / "pg").stdout
 
 
 @contextlib.contextmanager
 def held(data, text, end="rollback"):
     """What the text does is done in a transaction, which ends when the block does."""
-    command = ["psql", "-XAtqv", "ON_ERROR_STOP=1", "-h", "/proc/self/cwd/socket", "-U", "deltaq", "deltaq"]
-    session = subprocess.Popen(command, cwd=data / "pg", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    session = subprocess.Popen(PSQL, cwd=data / "pg", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     session.stdin.write(f"set idle_in_transaction_session_timeout = 0; begin; {text}; \\echo done\n")
     session.stdin.flush()
     while (line := session.stdout.readline()) != "done\n":

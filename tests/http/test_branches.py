@@ -276,7 +276,7 @@ def test_of_runs_posted_at_the_same_time_one_gets_the_names(service, trunk):
 
 
 def test_of_equal_runs_posted_at_the_same_time_all_get_the_first(service, trunk):
-    """Both have looked for names that are taken when the first is written."""
+    """All have come to the lock on names when the first is written."""
     service.gate.hold("train", 3, "step", lease="*")
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         with held(service.data, "select pg_advisory_xact_lock(1986096754, 0)"):
@@ -290,13 +290,19 @@ def test_of_equal_runs_posted_at_the_same_time_all_get_the_first(service, trunk)
     assert service.wait(answers[0].json["id"])["state"] == "succeeded"
 
 
-def test_a_run_that_appears_while_an_equal_one_is_checked_answers_it(service, trunk):
-    """It was cancelled when an equal one was looked for, and waits when the names are."""
-    service.gate.hold("train", 3, "step", lease="*")
-    run = post(service, False, **FRESH, trajectory="appearing").json["id"]
+def cancelled(service, step, **params):
+    """A run that was cancelled at that step; the gate stays closed."""
+    service.gate.hold("train", step, "step", lease="*")
+    run = post(service, False, **FRESH, **params).json["id"]
     service.held(run)
     service.post(f"/v1/runs/{run}/cancel")
     assert service.wait(run)["state"] == "cancelled"
+    return run
+
+
+def test_a_run_that_appears_while_an_equal_one_is_checked_answers_it(service, trunk):
+    """It was cancelled when an equal one was looked for, and waits when the names are."""
+    run = cancelled(service, 3, trajectory="appearing")
     appears = ("update runs set state = 'queued', finished_at = null, cancel_requested_at = null"
                f" where id = '{run}'")
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -310,11 +316,7 @@ def test_a_run_that_appears_while_an_equal_one_is_checked_answers_it(service, tr
 
 def test_a_worker_looks_again_before_it_trains(service, trunk):
     """At what came into the trajectory while the run waited; what the run itself made is not in its way."""
-    service.gate.hold("train", 3, "step", lease="*")
-    first = post(service, False, **FRESH, trajectory="meanwhile", seed=1).json["id"]
-    service.held(first)
-    service.post(f"/v1/runs/{first}/cancel")
-    assert service.wait(first)["state"] == "cancelled"
+    first = cancelled(service, 3, trajectory="meanwhile", seed=1)
     service.gate.open()
     service.checkpoint(trunk[1][20]["source"]["path"], "meanwhile", "by-hand")
     service.post(f"/v1/runs/{first}/retry")
@@ -325,11 +327,7 @@ def test_a_worker_looks_again_before_it_trains(service, trunk):
 
 
 def test_a_run_that_is_tried_again_finds_its_own_checkpoints(service, trunk):
-    service.gate.hold("train", 15, "step", lease="*")
-    run = post(service, False, **FRESH, trajectory="again").json["id"]
-    service.held(run)
-    service.post(f"/v1/runs/{run}/cancel")
-    assert service.wait(run)["state"] == "cancelled"
+    run = cancelled(service, 15, trajectory="again")
     service.gate.open()
     assert len(service.get("/v1/checkpoints?trajectory=again").json["items"]) == 1
     taken(post(service, **FRESH, trajectory="again"), "again/step0000010", run)
