@@ -69,9 +69,9 @@ class Client:
         return {item["tokens"]: item["id"]
                 for item in self.get("/v1/checkpoints", trajectory=trajectory, limit=200)["items"]}
 
-    def finish(self, stage, runs):
+    def finish(self, stage, runs, meanwhile=None):
         """Waits for runs {key: Run}; gives {key: result}.
-        Any that does not succeed ends it all with what the server says of it."""
+        Any that does not succeed ends it all with what the server says of it. `meanwhile` is called at every look."""
         line = self.line(stage, len(runs))
         left = dict(runs)
         results = {}
@@ -87,6 +87,8 @@ class Client:
                         detail = (answer.get("error") or {}).get("detail", "")
                         raise Trouble(f"{run.label} {answer['state']}: {detail} ({self.server.url}/#/runs/{run.id})")
                     results[key] = answer["result"]
+            if meanwhile is not None:
+                meanwhile()
             line.show(sum(run.share * run.weight for run in runs.values()) / sum(run.weight for run in runs.values()),
                       len(runs) - len(left))
         return results

@@ -75,6 +75,16 @@ def plan(order):
     return [Unit(cell, seed) for cell, seeds in order for seed in seeds]
 
 
+def chosen(units, names):
+    """Those of the cells and the units named: C is a cell, C-s1 its seed 1."""
+    known = {unit.cell for unit in units} | {label(unit) for unit in units}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        listed = ", ".join(dict.fromkeys(unit.cell for unit in units))
+        raise Trouble(f"STUDY_CELLS names {', '.join(unknown)}; cells are {listed}, a unit is {label(units[0])}")
+    return [unit for unit in units if unit.cell in names or label(unit) in names]
+
+
 def label(unit):
     return f"{unit.cell}-s{unit.seed}"
 

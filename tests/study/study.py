@@ -3,7 +3,7 @@
 replication of arXiv 2510.06213, or of `open`, what that paper leaves open.
 
     study.py BINARY DIRECTORY      (make study STUDY_BUDGET=1h;
-                                    20m, 3h, 6h, 24h or any other time; STUDY_CELLS=C,A for some cells)
+                                    20m, 3h, 6h, 24h or any other time; STUDY_CELLS=C,A-s1 for some cells or units)
 
     plans.py        the plans, and what each is of      corpus.py           the text
     endpoints.toml  what is decided, fixed beforehand   findings.py         effects and verdicts
@@ -314,11 +314,7 @@ def prepare(directory, plan):
         corpus.share(pathlib.Path(texts), directory / "corpus")
     corpus.make(directory / "corpus", say)
     chosen = os.environ.get("STUDY_CELLS", "")
-    names = chosen.split(",") if chosen else list(plan.cells)
-    unknown = [name for name in names if name not in plan.cells]
-    if unknown:
-        raise Trouble(f"STUDY_CELLS names {', '.join(unknown)}; cells are {', '.join(plan.cells)}")
-    return plan.cells, [unit for unit in cells.plan(plan.order) if unit.cell in names]
+    return plan.cells, cells.chosen(cells.plan(plan.order), chosen.split(",") if chosen else list(plan.cells))
 
 
 def adopt(source, directory, all_cells, revision):

@@ -186,6 +186,59 @@ def test_small_models_are_trained_for_at_least_the_tokens_a_parameter_that_the_e
         assert cells.ends(cell.scale)[-1] / cells.parameters(cell.scale) > 20, cell.name
 
 
+@pytest.mark.parametrize("names, found", [("C-decay-s0", ["C-decay-s0"]), ("C-s1,C-peak", ["C-s1", "C-peak-s0"]),
+                                          ("C", ["C-s0", "C-s1"])])
+def test_cells_and_single_units_can_be_chosen(names, found):
+    units = cells.plan(cells.TINY_ORDER)
+    assert [cells.label(unit) for unit in cells.chosen(units, names.split(","))] == found
+
+
+@pytest.mark.parametrize("name", ["C-s9", "c", "", "C-s"])
+def test_what_is_neither_cell_nor_unit_is_refused(name):
+    with pytest.raises(launch.Trouble, match="cells are C, C-peak, C-decay, a unit is C-s0"):
+        cells.chosen(cells.plan(cells.TINY_ORDER), ["C", name])
+
+
+class Trunk:
+    """Stands in for the server: the constant run stores one more checkpoint at each look, `last` of them in all."""
+
+    def __init__(self, scale, last):
+        self.every, self.last, self.stored, self.asked = scale.every * cells.step(scale), last, 0, []
+
+    def post(self, kind, params):
+        self.asked.append((self.stored, params))
+        return str(len(self.asked))
+
+    def checkpoints(self, trajectory):
+        return {number * self.every: f"checkpoint {number}" for number in range(1, self.stored + 1)}
+
+    def finish(self, stage, runs, meanwhile=None):
+        while self.stored < self.last:
+            self.stored += 1
+            if meanwhile is not None:
+                meanwhile()
+
+
+def decays_of(last):
+    cell = cells.TINY_CELLS["C"]
+    trunk = Trunk(cell.scale, last)
+    _, runs = unit.UnitOfStudy(trunk, cell, 0).decays()
+    return cell.scale.branches, trunk.asked[1:], runs
+
+
+def test_a_decay_begins_as_soon_as_the_checkpoint_that_it_begins_with_is_stored():
+    branches, asked, runs = decays_of(10)
+    assert [(stored, params["from"]) for stored, params in asked] == [
+        (branch, f"checkpoint {branch}") for branch in (*branches, branches[-1])  # the last one twice, for a soup
+    ]
+    assert len({run.id for run in runs.values()}) == len(asked) == len(branches) + 1
+
+
+def test_a_constant_run_without_a_checkpoint_that_a_decay_needs_ends_the_study():
+    with pytest.raises(launch.Trouble, match="have not stored"):
+        decays_of(cells.TINY_CELLS["C"].scale.branches[-1] - 1)
+
+
 @pytest.mark.parametrize("text, seconds", [("20m", 1200), ("1h", 3600), ("1.5h", 5400), ("90s", 90)])
 def test_budgets_are_times(text, seconds):
     assert cells.seconds_of(text) == seconds

@@ -12,6 +12,7 @@ import student
 from ask import Run
 from cells import branch_tokens, digest, ends
 from experiment import Experiment, millions
+from launch import Trouble
 
 Key = collections.namedtuple("Key", "group peak weight_decay branch tokens end")
 DEFAULT_WEIGHT_DECAY = 0.1  # of the server's AdamW
@@ -100,8 +101,8 @@ class UnitOfStudy(Experiment):
         """Whether its decays are compared with the constant run itself, which therefore goes on beside them."""
         return self.cell.base is None
 
-    def trunks(self):
-        """{peak: {tokens: checkpoint}} of the constant runs."""
+    def trunks(self, meanwhile=None):
+        """{peak: {tokens: checkpoint}} of the constant runs. `meanwhile` is called while they run."""
         runs = {
             peak: self.begin(
                 "constant",
@@ -113,18 +114,44 @@ class UnitOfStudy(Experiment):
             )
             for peak in self.cell.peaks
         }
-        self.client.finish("training with a constant rate", runs)
+        self.client.finish("training with a constant rate", runs, meanwhile)
+        return self.stored_trunks()
+
+    def stored_trunks(self):
         return {peak: self.client.checkpoints(f"{self.name}-constant-{peak:g}") for peak in self.cell.peaks}
 
-    def trunk_and_decays(self):
-        found, whole = {}, self.whole()
-        trunks = self.trunks()
-        runs = {
-            (peak, branch, number): self.decay(trunks[peak][branch], peak, branch, end, number)
+    def forks(self):
+        """[(peak, branch, end, number)] of the decays."""
+        return [
+            (peak, branch, end, number)
             for peak in self.cell.peaks
             for branch, end in zip(self.branched, self.counts)
             for number in range(max(1, self.cell.soups) if branch == self.branched[-1] else 1)
-        }
+        ]
+
+    def branch_off(self, runs, trunks):
+        """Begins the decays whose checkpoint is stored, for workers that are free while the constant run goes on."""
+        for peak, branch, end, number in self.forks():
+            if (peak, branch, number) not in runs and branch in trunks[peak]:
+                runs[peak, branch, number] = self.decay(trunks[peak][branch], peak, branch, end, number)
+
+    def decays(self):
+        """The constant runs' checkpoints, and the decays' runs."""
+        runs, all_of_them = {}, len(self.forks())
+
+        def meanwhile():
+            if len(runs) < all_of_them:
+                self.branch_off(runs, self.stored_trunks())
+
+        trunks = self.trunks(meanwhile)
+        self.branch_off(runs, trunks)
+        if len(runs) < all_of_them:
+            raise Trouble(f"{self.name}: the constant runs have not stored every checkpoint that a decay begins with")
+        return trunks, runs
+
+    def trunk_and_decays(self):
+        found, whole = {}, self.whole()
+        trunks, runs = self.decays()
         results = self.client.finish("decaying", runs)
         for peak in self.cell.peaks:
             found.update(self.of_peak(trunks[peak], peak, whole))
