@@ -23,7 +23,7 @@ static const struct thing {
 
 static const struct option_row register_options[] = {
     {"--as", "WHAT", NULL, NULL, OPTION_ONCE,
-     "checkpoint, trajectory (every checkpoint below DIR) or dataset; without it what DIR looks like"},
+     "checkpoint, trajectory (every checkpoint below PATH) or dataset; without it what PATH looks like"},
     VERB_ROWS,
     VERB_JSON,
     {0},
@@ -40,13 +40,24 @@ static enum status register_fields(const char *word, struct fields *fields, stru
     return status;
 }
 
-/* Guesses the type: a checkpoint is a directory with config.json or a file of weights; a dataset must be asked for. */
+/* The format of a dataset by the end of its file's name; NULL: it says none. */
+static const char *format_of(const char *path)
+{
+    static const char *const formats[][2] = {{".txt", "text"}, {".md", "text"}, {".jsonl", "jsonl"}};
+    const char *end = strrchr(path, '.');
+    for (size_t i = 0; end != NULL && i < sizeof formats / sizeof formats[0]; i++)
+        if (strcmp(end, formats[i][0]) == 0) return formats[i][1];
+    return NULL;
+}
+
+/* Guesses the type: a checkpoint is a directory with config.json or a file of weights, a dataset a file of text; other
+ * datasets must be asked for. */
 static int guess(const char *path)
 {
     char config[PATH_MAX + 16];
     struct stat found;
     if (stat(path, &found) != 0) return -1;
-    if (S_ISREG(found.st_mode)) return CHECKPOINT;
+    if (S_ISREG(found.st_mode)) return format_of(path) != NULL ? DATASET : CHECKPOINT;
     (void)snprintf(config, sizeof config, "%s/config.json", path);
     return stat(config, &found) == 0 ? CHECKPOINT : TRAJECTORY;
 }
@@ -115,6 +126,8 @@ static json_t *make_body(struct verb *verb, int thing, const char *path)
         return NULL;
     }
     add_names(verb, thing, path, body);
+    if (thing == DATASET && json_object_get(body, "format") == NULL && format_of(path) != NULL)
+        (void)json_object_set_new(body, "format", json_string(format_of(path)));
     json_t *where = thing == CHECKPOINT ? json_pack("{ss}", "path", path) : json_string(path);
     if (json_object_set_new(body, things[thing].path, where) == 0) return body;
     json_decref(body);
@@ -191,13 +204,14 @@ static int register_run(const struct options *options)
 
 const struct command command_register = {
     .name = "register",
-    .usage = "DIR",
-    .help = "Register a directory with a server: a checkpoint, a trajectory of them, or a dataset",
+    .usage = "PATH",
+    .help = "Register a directory or file with a server: a checkpoint, a trajectory of them, or a dataset",
     .options = register_options,
     .run = register_run,
     .words = 1,
     .fields = register_fields,
     .notes =
-        "A checkpoint without --name is called by its directory, one without --trajectory by the directory above.\n"
-        "The trajectory of a whole folder is named by --trajectory, or by the folder.\n\n" VERB_NOTES,
+        "A checkpoint or dataset without --name is called by the last word of PATH, the trajectory of a checkpoint\n"
+        "without --trajectory by the directory above, that of a whole directory by the directory.\n"
+        "A file whose name ends in .txt, .md or .jsonl is a dataset of that format.\n\n" VERB_NOTES,
 };

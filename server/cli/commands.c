@@ -71,7 +71,7 @@ static void print_help(const struct command *command, const struct fields *field
     fields_print(fields, stdout);
     print_actions(command);
     if (choices != NULL && command->fields != NULL && fields->count == 0) {
-        (void)printf("\nThe options of each are listed by deltaq %s WORD --help:\n\n ", command->name);
+        (void)printf("\nThe options of each kind are listed by deltaq %s KIND --help:\n\n ", command->name);
         for (; *choices != NULL; choices++) (void)printf(" %s", *choices);
         (void)puts("");
     }

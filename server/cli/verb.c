@@ -121,20 +121,41 @@ static const char *flag_of(const struct verb *verb, const char *pointer)
     return NULL;
 }
 
-static void tell_problem(struct verb *verb, const struct client_reply *reply)
+/* "--bits (/params/method/bits)"; a pointer that no flag has, with the text that was sent there. */
+static void put_place(const struct verb *verb, const json_t *body, const char *pointer)
+{
+    const char *flag = flag_of(verb, pointer);
+    const char *name = strrchr(pointer, '/'), *sent = NULL;
+    const json_t *value = body;
+    if (flag != NULL) {
+        (void)fprintf(stderr, "%s (%s)", flag, pointer);
+        return;
+    }
+    for (const char *step = pointer; name != NULL && step < name; step = step + 1 + strcspn(step + 1, "/"))
+        value = json_object_getn(value, step + 1, strcspn(step + 1, "/"));
+    if (name != NULL) sent = json_string_value(json_object_get(value, name + 1));
+    (void)fputs(pointer, stderr);
+    if (sent != NULL) (void)fprintf(stderr, " (%.300s)", sent);
+}
+
+/* One line, and one more for each field where several are wrong. */
+static void tell_problem(struct verb *verb, const json_t *body, const struct client_reply *reply)
 {
     struct error error;
     size_t index;
     const json_t *fault, *faults = json_object_get(reply->document, "errors");
+    const bool single = json_array_size(faults) == 1;
     (void)client_problem(reply, &error);
-    (void)verb_error(verb, &error);
+    if (!single) (void)verb_error(verb, &error);
     json_array_foreach(faults, index, fault)
     {
         const char *pointer = json_string_value(json_object_get(fault, "pointer"));
         const char *detail = json_string_value(json_object_get(fault, "detail"));
-        const char *flag = pointer != NULL ? flag_of(verb, pointer) : NULL;
-        (void)fprintf(stderr, "  %s%s%s%s: %s\n", flag != NULL ? flag : "", flag != NULL ? " (" : "",
-                      pointer != NULL ? pointer : "", flag != NULL ? ")" : "", detail != NULL ? detail : "");
+        (void)fprintf(stderr, "%s%s%s", single ? "deltaq " : "  ", single ? verb->name : "", single ? ": " : "");
+        put_place(verb, body, pointer != NULL ? pointer : "");
+        (void)fprintf(stderr, ": %s", detail != NULL ? detail : "");
+        if (single) (void)fprintf(stderr, " (HTTP %d)", reply->http);
+        (void)fputc('\n', stderr);
     }
     if (reply->http == 401) (void)fputs("  the server wants a token: --token, DELTAQ_TOKEN or --client-file\n", stderr);
 }
@@ -153,7 +174,7 @@ bool verb_told(struct verb *verb, const struct client_request *request, enum sta
         (void)error_set(&no_json, STATUS_UNSUPPORTED, "the answer is no JSON: is this address that of a server?");
         (void)verb_error(verb, &no_json);
     } else {
-        tell_problem(verb, reply);
+        tell_problem(verb, request->body, reply);
     }
     verb->exit_status = VERB_REFUSED;
     return false;

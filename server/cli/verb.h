@@ -17,7 +17,7 @@ enum {
 };
 #define VERB_NOTES                                                                                                \
     "Exit status: 0 done, 1 failed, 2 command line not understood, 3 not finished yet, 4 no answer, 5 refused.\n" \
-    "URL, token and cacert may stand in a file instead, as {\"url\": …, \"token\": …}, which only its owner may read.\n"
+    "The client file is {\"url\": …, \"token\": …, \"cacert\": …}; with a token only its owner may read it.\n"
 
 /* Option rows that all verbs have. */
 #define VERB_ROWS                                                                                                   \
@@ -26,7 +26,7 @@ enum {
         {"--cacert", "FILE", "DELTAQ_CACERT", NULL, OPTION_ONCE, "PEM file to check https with, not the system's"}, \
     {                                                                                                               \
         "--client-file", "FILE", "DELTAQ_CLIENT_FILE", NULL, OPTION_ONCE,                                           \
-            "Where they may stand instead (default ~/.config/deltaq/client.json)"                                   \
+            "JSON with what these three do not give (default ~/.config/deltaq/client.json)"                         \
     }
 #define VERB_JSON                                                                       \
     {                                                                                   \

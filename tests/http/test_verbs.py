@@ -93,7 +93,8 @@ def test_faults_of_the_server_are_told_with_the_flag_they_are_of(service, laid):
     missing = verb(service, "run", "quantize", "verbs/none", "--method", "rtn", "--evaluation.dataset", laid)
     assert missing.returncode == REFUSED and "--checkpoint (/params/checkpoint)" in missing.stderr
     incomplete = verb(service, "run", "evaluate", "verbs/step10")
-    assert incomplete.returncode == REFUSED and "--dataset (/params/dataset): is missing" in incomplete.stderr
+    assert incomplete.returncode == REFUSED
+    assert re.fullmatch(r"deltaq run: --dataset \(/params/dataset\): is missing.*\(HTTP 422\)\n", incomplete.stderr)
 
 
 def test_a_run_that_fails_says_so_by_its_exit_status(service, laid):
@@ -165,13 +166,24 @@ def test_no_server_has_an_exit_status_of_its_own(words):
     assert done.returncode == UNREACHABLE and "no answer from http://127.0.0.1:1" in done.stderr
 
 
+def test_a_file_of_text_is_registered_as_a_dataset_by_its_name(service, laid):
+    for name, text, format in (("verbs-held-out.txt", "a few words. " * 20, "text"),
+                               ("verbs-held-out.jsonl", json.dumps({"text": "a few words"}) + "\n", "jsonl")):
+        (service.files / name).write_text(text)
+        done = verb(service, "register", service.files / name, "--json")
+        answer = json.loads(done.stdout)
+        assert (done.returncode, answer["name"], answer["format"]) == (DONE, name, format), done
+        assert verb(service, "register", service.files / name, "--as", "dataset", "--name", "verbs-" + format
+                    ).returncode == DONE
+
+
 def test_a_text_that_was_taken_for_a_checkpoint_is_told_to_be(service, laid):
-    text = service.files / "held-out.txt"
+    text = service.files / "held-out"
     text.write_text("a few words. " * 20)
     done = verb(service, "register", text, "--trajectory", "verbs")
     assert done.returncode == REFUSED and "it was taken for a checkpoint; --as says what it is" in done.stderr, done
     told = verb(service, "register", text, "--as", "checkpoint", "--trajectory", "verbs").stderr
-    assert "not a file of weights" in told and "--as says" not in told
+    assert re.fullmatch(rf"deltaq register: /source/path \({text}\): not a file of weights; .*\(HTTP 422\)\n", told)
     assert verb(service, "register", text, "--as", "dataset", "--format", "text").returncode == DONE
 
 
