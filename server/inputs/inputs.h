@@ -83,7 +83,7 @@ MUST_CHECK enum status inputs_open_tokenizer(struct inputs *inputs, struct error
 
 /* What is said when calibrates_on_heads, with the number of sequences (long long). */
 #define INPUTS_HEADS \
-    "%lld calibration sequences, the heads of text files, which are one document each; \"packing\": \"blocks\" uses all"
+    "calibrated on the heads of text files, one document each (%lld in all); \"packing\": \"blocks\" uses all text"
 
 /* The sequences of `use`. Calibration adds special tokens to text and cuts documents to the model's positions;
  * evaluation does neither. Writes the dataset's name into `name` (may be NULL). The caller owns *out

@@ -1,6 +1,7 @@
 #include "kinds/artifact_store.h"
 
 #include "base/clock.h"
+#include "files/spill.h"
 #include "inputs/hash.h"
 #include "objects/upload.h"
 
@@ -178,7 +179,7 @@ enum status artifact_store_get_as(const struct artifact_store *store, const char
 {
     char key[OBJECTS_PLACE_KEY], found[HASH_TEXT];
     struct hash *hash = NULL;
-    *fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    *fd = spill_nameless(directory);
     enum status status = *fd < 0 ? error_set_errno(error, "cannot make a file for an artifact") : STATUS_OK;
     if (status == STATUS_OK) status = check_space(*fd, bytes, error);
     if (status == STATUS_OK) status = key_of(store, name, key, error);
