@@ -206,7 +206,7 @@ class Trunk:
         self.every, self.last, self.stored, self.asked = scale.every * cells.step(scale), last, 0, []
 
     def post(self, kind, params):
-        self.asked.append((self.stored, params))
+        self.asked.append((kind, self.stored, params))
         return str(len(self.asked))
 
     def checkpoints(self, trajectory):
@@ -218,20 +218,34 @@ class Trunk:
             if meanwhile is not None:
                 meanwhile()
 
+    def of(self, kind, name):
+        return [(stored, params[name]) for asked, stored, params in self.asked if asked == kind and name in params]
+
 
 def decays_of(last):
     cell = cells.TINY_CELLS["C"]
     trunk = Trunk(cell.scale, last)
     _, runs = unit.UnitOfStudy(trunk, cell, 0).decays()
-    return cell.scale.branches, trunk.asked[1:], runs
+    return cell.scale, trunk, runs
 
 
 def test_a_decay_begins_as_soon_as_the_checkpoint_that_it_begins_with_is_stored():
-    branches, asked, runs = decays_of(10)
-    assert [(stored, params["from"]) for stored, params in asked] == [
-        (branch, f"checkpoint {branch}") for branch in (*branches, branches[-1])  # the last one twice, for a soup
+    scale, trunk, runs = decays_of(10)
+    assert trunk.of("train", "from") == [
+        (branch, f"checkpoint {branch}") for branch in (*scale.branches, scale.branches[-1])  # two parts of a soup
     ]
-    assert len({run.id for run in runs.values()}) == len(asked) == len(branches) + 1
+    assert len({run.id for run in runs.values()}) == len(scale.branches) + 1
+
+
+def test_a_constant_run_is_measured_while_it_goes_on_and_once():
+    scale, trunk, _ = decays_of(10)
+    ends = [branch + branch // scale.share for branch in scale.branches]
+    along = [number for number in range(1, 11) if number % scale.curve == 0 and number not in ends]
+    sharp = trunk.of("sharpness", "checkpoint")
+    assert sharp == [(number, f"checkpoint {number}") for number in sorted({*ends, *along, *scale.branches})]
+    quantized = trunk.of("quantize", "checkpoint")
+    assert {stored for stored, _ in quantized} == {stored for stored, _ in sharp}
+    assert len(quantized) == len(ends) * (len(unit.METHODS) + 1) + len(sharp) - len(ends)
 
 
 def test_a_constant_run_without_a_checkpoint_that_a_decay_needs_ends_the_study():

@@ -56,6 +56,7 @@ class UnitOfStudy(Experiment):
         self.branched = branch_tokens(cell.scale)
         self.counts = ends(cell.scale)
         self.words = None  # the tokenizer that `learn_words` found
+        self.asked = {}  # {(key, method, text): Run}, {key: Run} of its sharpness
 
     def register(self, directory):
         for name, file in (
@@ -135,27 +136,38 @@ class UnitOfStudy(Experiment):
             if (peak, branch, number) not in runs and branch in trunks[peak]:
                 runs[peak, branch, number] = self.decay(trunks[peak][branch], peak, branch, end, number)
 
+    def look(self, runs):
+        """What the constant runs have stored by now: decays begin with it, and it is measured."""
+        trunks = self.stored_trunks()
+        self.branch_off(runs, trunks)
+        for peak, trunk in trunks.items():
+            self.begin_measuring(self.of_trunk(trunk, peak))
+        return trunks
+
     def decays(self):
         """The constant runs' checkpoints, and the decays' runs."""
-        runs, all_of_them = {}, len(self.forks())
-
-        def meanwhile():
-            if len(runs) < all_of_them:
-                self.branch_off(runs, self.stored_trunks())
-
-        trunks = self.trunks(meanwhile)
-        self.branch_off(runs, trunks)
-        if len(runs) < all_of_them:
+        runs = {}
+        self.trunks(lambda: self.look(runs))
+        trunks = self.look(runs)
+        if len(runs) < len(self.forks()):
             raise Trouble(f"{self.name}: the constant runs have not stored every checkpoint that a decay begins with")
         return trunks, runs
 
+    def measure_ended(self, runs):
+        """Begins to measure the decays that have ended; those of other orders only make a soup."""
+        for peak, branch, end, number in self.forks():
+            if number == 0 and runs[peak, branch, number].share == 1.0:
+                self.begin_measuring(self.of_decay(peak, branch, end))
+
     def trunk_and_decays(self):
-        found, whole = {}, self.whole()
+        found = {}
         trunks, runs = self.decays()
-        results = self.client.finish("decaying", runs)
+        results = self.client.finish("decaying", runs, lambda: self.measure_ended(runs))
         for peak in self.cell.peaks:
-            found.update(self.of_peak(trunks[peak], peak, whole))
-        if whole:
+            found.update(self.of_trunk(trunks[peak], peak))
+            for branch, end in zip(self.branched, self.counts):
+                found.update(self.of_decay(peak, branch, end))
+        if self.whole():
             found.update(self.averages(trunks))
         if self.cell.soups > 1:
             peak, branch, end = self.cell.peaks[0], self.branched[-1], self.counts[-1]
@@ -182,19 +194,23 @@ class UnitOfStudy(Experiment):
             **order,
         )
 
-    def of_peak(self, trunk, peak, whole):
+    def of_trunk(self, trunk, peak):
+        """{Key: checkpoint} of those of a constant run that are measured."""
         found, ends_of = {}, dict(zip(self.counts, self.branched))
         for tokens, checkpoint in trunk.items():
-            if whole and tokens in ends_of:
+            if self.whole() and tokens in ends_of:
                 found[Key("constant", peak, DEFAULT_WEIGHT_DECAY, ends_of[tokens], tokens, True)] = checkpoint
             elif tokens // self.every % self.scale.curve == 0 or tokens in self.branched:
                 found[Key("constant", peak, DEFAULT_WEIGHT_DECAY, 0, tokens, False)] = checkpoint
-        for branch, end in zip(self.branched, self.counts):
+        return found
+
+    def of_decay(self, peak, branch, end):
+        return {
+            Key("decay", peak, DEFAULT_WEIGHT_DECAY, branch, tokens, tokens == end): checkpoint
             for tokens, checkpoint in self.client.checkpoints(
                 f"{self.name}-decay-{millions(branch)}M-{peak:g}"
-            ).items():
-                found[Key("decay", peak, DEFAULT_WEIGHT_DECAY, branch, tokens, tokens == end)] = checkpoint
-        return found
+            ).items()
+        }
 
     def averages(self, trunks):
         runs = {}
@@ -256,20 +272,26 @@ class UnitOfStudy(Experiment):
         """What else a measurement of the sharpness is asked for."""
         return {}
 
-    def measure(self, models):
-        """Rows of the results: every number of one run with one model shares its "run"."""
-        quantized, sharp = {}, {}
+    def begin_measuring(self, models):
+        """Asks for every measurement of these models that was not asked for yet; nobody waits for it here."""
         for key, checkpoint in models.items():
             for name, draws, text in self.wanted(key):
-                params = self.quantization(
-                    checkpoint, method_of(name, self.scale.hidden), draws, self.other if text == "other" else None
-                )
-                quantized[key, name, text] = Run(
-                    self.client.post("quantize", params), f"quantizing {key.group}, {name}", draws
-                )
-            if self.sharpened(key):
+                if (key, name, text) in self.asked:
+                    continue
+                method, other = method_of(name, self.scale.hidden), self.other if text == "other" else None
+                run = self.client.post("quantize", self.quantization(checkpoint, method, draws, other))
+                self.asked[key, name, text] = Run(run, f"quantizing {key.group}, {name}", draws)
+            if self.sharpened(key) and key not in self.asked:
                 asked = {**self.sharpness(checkpoint, self.estimators(key)), **self.beside(key)}
-                sharp[key] = Run(self.client.post("sharpness", asked), "sharpness")
+                self.asked[key] = Run(self.client.post("sharpness", asked), "sharpness")
+
+    def measure(self, models):
+        """Rows of the results: every number of one run with one model shares its "run"."""
+        self.begin_measuring(models)
+        quantized = {
+            (key, name, text): self.asked[key, name, text] for key in models for name, _, text in self.wanted(key)
+        }
+        sharp = {key: self.asked[key] for key in models if self.sharpened(key)}
         rows = []
         for (key, name, text), result in self.client.finish("quantizing", quantized).items():
             rows += self.quantize_rows(key, name, text, result, quantized[key, name, text].id)
