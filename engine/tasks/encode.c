@@ -104,6 +104,7 @@ enum status encode_pair(struct encode *encode, const struct phrase *context, con
     if (status != STATUS_OK) return status;
     *out = (struct encoded){.tokens = joined->count, .targets = joined->count - context_tokens};
     if (out->targets < 1) return error_set(error, STATUS_INVALID, "a choice has no tokens of its own");
+    if (context_tokens < 1) return error_set(error, STATUS_INVALID, "a prompt has no tokens before its choice");
     if (out->targets > encode->longest)
         return error_set(error, STATUS_INVALID, "a choice has %lld tokens, the model %lld positions",
                          (long long)out->targets, (long long)encode->longest);
@@ -117,6 +118,5 @@ enum status encode_pair(struct encode *encode, const struct phrase *context, con
             return error_set(error, STATUS_INVALID,
                              "token %u is outside the model's vocabulary of %lld: the tokenizer is another model's",
                              kept[i], (long long)encode->vocabulary_size);
-    if (out->tokens < 2) return error_set(error, STATUS_INVALID, "a prompt has no tokens before its choice");
     return append(tokens, kept, out->tokens, error);
 }

@@ -30,8 +30,8 @@ struct encoded {
 };
 
 /* Appends to `tokens`. `context` and `continuation` are not changed. STATUS_INVALID (a continuation without tokens or
- * longer than the model's positions, an id outside the vocabulary, no context and neither BOS nor EOS), statuses of
- * tokenizer_encode. */
+ * longer than the model's positions, an id outside the vocabulary, no context and neither BOS nor EOS, a context of
+ * blanks alone, which leaves no token before the continuation), statuses of tokenizer_encode. */
 MUST_CHECK enum status encode_pair(struct encode *encode, const struct phrase *context,
                                    const struct phrase *continuation, struct token_list *tokens, struct encoded *out,
                                    struct error *error);

@@ -76,6 +76,7 @@ static void test_what_has_no_place_is_refused(void **state)
     refuses(100, 'z', "Answer:", " zoo", "is outside the model's vocabulary");
     gives(100, "Answer:", " zoo", "Answer: zoo", 4, false);
     refuses(100, 256, "", "yes", "a prompt is empty");
+    refuses(100, 256, " \n", "yes", "a prompt has no tokens before its choice");
 }
 
 int main(void)
