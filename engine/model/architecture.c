@@ -42,6 +42,7 @@ static const struct architecture mistral = {
     .rope_partial = 1,
     .padding_row = true,
     .window = WINDOW_ALWAYS,
+    .window_default = 4096,
     .names = {LLAMA_NAMES, NORMS_BEFORE},
 };
 
@@ -93,6 +94,7 @@ static const struct architecture smollm3 = {
     .rope_theta = 2e6,
     .rope_partial = 1,
     .padding_row = true,
+    .padding_default = 128004,
     .tied = true,
     .window = WINDOW_UNROTATED,
     .no_rope_interval = 4,
@@ -107,6 +109,7 @@ static const struct architecture olmo2 = {
     .rope_theta = 10000,
     .rope_partial = 1,
     .padding_row = true,
+    .padding_default = 1,
     .norm_placement = NORM_AFTER,
     .query_key_norm = QUERY_KEY_NORM_WHOLE,
     .names = {LLAMA_NAMES, NORMS_AFTER, QUERY_KEY_NORMS},
@@ -154,6 +157,7 @@ static const struct architecture mamba = {
     .norm_epsilon = 1e-5,
     .rope_theta = 10000,
     .rope_partial = 1,
+    .initializer_range = 0.1,
     .tied = true,
     .names =
         {
@@ -172,6 +176,7 @@ static const struct architecture mamba2 = {
     .norm_epsilon = 1e-5,
     .rope_theta = 10000,
     .rope_partial = 1,
+    .initializer_range = 0.1,
     .names =
         {
             STATE_SPACE_NAMES,
@@ -220,6 +225,7 @@ static const struct architecture opt = {
     .mlp_bias = true,
     .norm_bias = true,
     .padding_row = true,
+    .padding_default = 1,
     .position_offset = 2,
     .names =
         {
@@ -247,7 +253,9 @@ static const struct architecture apertus = {
     .norm_epsilon = 1e-5,
     .rope_theta = 1.2e7,
     .rope_partial = 1,
+    .rope_llama3 = {.factor = 8, .low = 1, .high = 4, .original_positions = 8192},
     .padding_row = true,
+    .padding_default = 3,
     .query_key_norm = QUERY_KEY_NORM_HEAD,
     .names =
         {
@@ -275,6 +283,7 @@ static const struct architecture olmoe = {
     .rope_theta = 10000,
     .rope_partial = 1,
     .padding_row = true,
+    .padding_default = 1,
     .query_key_norm = QUERY_KEY_NORM_WHOLE,
     .experts = 64,
     .experts_per_token = 8,

@@ -65,7 +65,11 @@ struct architecture {
     int64_t head_dim;    /* default; 0: hidden_size / heads */
     int64_t mlp_ratio;   /* intermediate_size over hidden_size if the key is absent; 0: the key is required */
     double norm_epsilon; /* default; NAN: the key is required */
-    double rope_theta, rope_partial;     /* partial 0: no rotation at all */
+    double rope_theta, rope_partial; /* partial 0: no rotation at all */
+    struct {
+        double factor, low, high, original_positions;
+    } rope_llama3;                       /* default scaling where neither of its keys is there; factor 0: none */
+    double initializer_range;            /* default; 0: 0.02 */
     bool tied, attention_bias, mlp_bias; /* defaults for absent keys */
     bool norm_bias;
     bool transposed;         /* weights of linear steps are stored as [in, out] */
@@ -75,12 +79,14 @@ struct architecture {
     enum norm_placement norm_placement;
     enum query_key_norm query_key_norm;
     enum window_rule window;
+    int64_t window_default;             /* of an absent sliding_window; null is none */
     int64_t experts, experts_per_token; /* defaults; with ROLE_ROUTER */
     int64_t no_rope_interval;           /* default: every such layer has no rotation; 0: all have */
     /* The published code gives the embedding of pad_token_id no gradient through the inputs (PyTorch's padding_idx),
      * even where the token is an ordinary one. This code does the same, so that gradients and curvature are those that
      * others measure. */
     bool padding_row;
+    int64_t padding_default;       /* of an absent pad_token_id, and null is none; 0: none */
     bool parallel_residual;        /* x + attention(x) + mlp(x); false: never */
     const char *names[ROLE_COUNT]; /* without .weight/.bias; NULL: has none */
     const char *prefix;            /* of all names, which some files leave out; or NULL */

@@ -32,11 +32,34 @@ static enum status rope_check(const char *name, const struct config_raw *raw, st
     if (raw->rope_type[0] == '\0' && !isnan(raw->factor))
         return error_set(error, STATUS_INVALID, "%s: rope scaling has a factor (%g) and no \"rope_type\"", name,
                          raw->factor);
-    const enum status status =
-        names_agree(name, "rope_theta", raw->rope_theta, "rotary_emb_base", raw->rotary_base, error);
-    return status != STATUS_OK
-               ? status
-               : names_agree(name, "partial_rotary_factor", raw->partial, "rotary_pct", raw->rotary_pct, error);
+    const double theta = first_given(raw->rope_theta, raw->rotary_base, NAN),
+                 partial = first_given(raw->partial, raw->rotary_pct, NAN);
+    const struct {
+        const char *one;
+        double a;
+        const char *other;
+        double b;
+    } pairs[] = {
+        {"rope_theta", raw->rope_theta, "rotary_emb_base", raw->rotary_base},
+        {"partial_rotary_factor", raw->partial, "rotary_pct", raw->rotary_pct},
+        {"rope_theta", theta, "rope_parameters/rope_theta", raw->inner_theta},
+        {"partial_rotary_factor", partial, "rope_parameters/partial_rotary_factor", raw->inner_partial},
+    };
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0] && status == STATUS_OK; i++)
+        status = names_agree(name, pairs[i].one, pairs[i].a, pairs[i].other, pairs[i].b, error);
+    return status;
+}
+
+/* The scaling of architectures whose configuration has one unless it says otherwise. */
+static void rope_default(struct config_raw *raw, const struct architecture *architecture)
+{
+    if (raw->rope_given || !(architecture->rope_llama3.factor > 0)) return;
+    (void)snprintf(raw->rope_type, sizeof raw->rope_type, "llama3");
+    raw->factor = architecture->rope_llama3.factor;
+    raw->low = architecture->rope_llama3.low;
+    raw->high = architecture->rope_llama3.high;
+    raw->original_positions = architecture->rope_llama3.original_positions;
 }
 
 static enum status rope_complete(const char *name, const struct config_raw *raw,
@@ -46,8 +69,10 @@ static enum status rope_complete(const char *name, const struct config_raw *raw,
     int kind = -1;
     const enum status status = rope_check(name, raw, error);
     if (status != STATUS_OK) return status;
-    rope->theta = first_given(raw->rope_theta, raw->rotary_base, architecture->rope_theta);
-    rope->partial = first_given(raw->partial, raw->rotary_pct, architecture->rope_partial);
+    rope->theta =
+        first_given(raw->rope_theta, raw->rotary_base, first_given(raw->inner_theta, NAN, architecture->rope_theta));
+    rope->partial =
+        first_given(raw->partial, raw->rotary_pct, first_given(raw->inner_partial, NAN, architecture->rope_partial));
     for (int i = 0; i < 3; i++)
         if (raw->rope_type[0] == '\0' || strcmp(raw->rope_type, kinds[i]) == 0) {
             kind = i;
@@ -218,6 +243,13 @@ static enum status window_complete(const char *name, const struct config_raw *ra
     return STATUS_OK;
 }
 
+static int64_t padding_of(const struct config_raw *raw, const struct architecture *architecture)
+{
+    const int64_t absent = architecture->padding_default > 0 ? architecture->padding_default : -1,
+                  id = raw->pad == CONFIG_RAW_ABSENT ? absent : raw->pad;
+    return architecture->padding_row && id < raw->vocab_size ? id : -1;
+}
+
 /* What the architecture and the text say, before it is checked. */
 static struct model_config config_of(const struct config_raw *raw, const struct architecture *architecture)
 {
@@ -243,7 +275,8 @@ static struct model_config config_of(const struct config_raw *raw, const struct 
             first_given(architecture->norm == NORM_RMS && architecture->block == BLOCK_ATTENTION ? raw->rms_norm_eps
                                                                                                  : raw->layer_norm_eps,
                         architecture->norm_epsilon, 0),
-        .initializer_range = first_given(projects ? raw->init_std : NAN, raw->initializer_range, 0.02),
+        .initializer_range = first_given(projects ? raw->init_std : NAN, raw->initializer_range,
+                                         architecture->initializer_range > 0 ? architecture->initializer_range : 0.02),
         .tied = given(raw->tied, architecture->tied),
         .attention_bias = given(raw->attention_bias, architecture->attention_bias),
         .mlp_bias = given(raw->mlp_bias, architecture->mlp_bias),
@@ -257,7 +290,7 @@ static struct model_config config_of(const struct config_raw *raw, const struct 
         .parallel_residual =
             given(raw->parallel_residual, architecture->parallel_residual) && architecture->parallel_residual,
         .bos_id = raw->bos,
-        .padding_id = architecture->padding_row && raw->pad < raw->vocab_size ? raw->pad : -1,
+        .padding_id = padding_of(raw, architecture),
         .eos_id = raw->eos,
     };
 }
@@ -269,6 +302,8 @@ static enum status config_complete(const char *name, struct config_raw *raw, str
     const struct architecture *architecture = out->architecture;
     enum status status;
     rotation_complete(raw, out);
+    rope_default(raw, architecture);
+    if (raw->window == CONFIG_RAW_ABSENT) raw->window = architecture->window_default;
     if ((status = window_complete(name, raw, out, error)) != STATUS_OK) return status;
     if ((status = rope_complete(name, raw, architecture, &out->rope, error)) != STATUS_OK) return status;
     if (raw->rope_layers >= 0 && raw->rope_layers != raw->layers && architecture->no_rope_interval > 0)

@@ -43,7 +43,6 @@ static const struct field fields[] = {
     FIELD("attention_bias", FIELD_BOOLEAN, attention_bias),
     FIELD("mlp_bias", FIELD_BOOLEAN, mlp_bias),
     FIELD("use_parallel_residual", FIELD_BOOLEAN, parallel_residual),
-    FIELD("sliding_window", FIELD_INTEGER, window),
     FIELD("use_sliding_window", FIELD_BOOLEAN, use_window),
     FIELD("max_window_layers", FIELD_INTEGER, first_window_layer),
     FIELD("no_rope_layer_interval", FIELD_INTEGER, no_rope_interval),
@@ -75,8 +74,8 @@ static const struct field fields[] = {
 static const struct field rope_fields[] = {
     FIELD("rope_type", FIELD_TEXT, rope_type),
     FIELD("type", FIELD_TEXT, rope_type),
-    FIELD("rope_theta", FIELD_NUMBER, rope_theta),
-    FIELD("partial_rotary_factor", FIELD_NUMBER, partial),
+    FIELD("rope_theta", FIELD_NUMBER, inner_theta),
+    FIELD("partial_rotary_factor", FIELD_NUMBER, inner_partial),
     FIELD("factor", FIELD_NUMBER, factor),
     FIELD("low_freq_factor", FIELD_NUMBER, low),
     FIELD("high_freq_factor", FIELD_NUMBER, high),
@@ -95,8 +94,13 @@ static void fields_clear(const struct field *table, size_t count, struct config_
 
 static void raw_clear(struct config_raw *raw)
 {
-    *raw = (struct config_raw){
-        .bos = -1, .pad = -1, .eos = -1, .rope_layers = -1, .layer_types = -1, .state_space = STATE_SPACE_ABSENT};
+    *raw = (struct config_raw){.bos = -1,
+                               .pad = CONFIG_RAW_ABSENT,
+                               .eos = -1,
+                               .window = CONFIG_RAW_ABSENT,
+                               .rope_layers = -1,
+                               .layer_types = -1,
+                               .state_space = STATE_SPACE_ABSENT};
     fields_clear(fields, sizeof fields / sizeof fields[0], raw);
     fields_clear(rope_fields, sizeof rope_fields / sizeof rope_fields[0], raw);
 }
@@ -136,6 +140,7 @@ static bool fields_read(struct json_reader *reader, struct json_reader_text key,
 static void rope_read(struct json_reader *reader, struct config_raw *raw)
 {
     struct json_reader_text key;
+    raw->rope_given = true;
     if (json_reader_null(reader)) return;
     json_reader_object(reader);
     while (json_reader_next_key(reader, &key))
@@ -228,7 +233,14 @@ enum status config_raw_check(const char *name, const struct config_raw *raw, con
 
 static void pad_read(struct json_reader *reader, struct config_raw *raw)
 {
+    raw->pad = -1; /* null is no token, and no key is the architecture's */
     special_id_read(reader, &raw->pad);
+}
+
+static void window_read(struct json_reader *reader, struct config_raw *raw)
+{
+    raw->window = 0; /* null is no window, and no key is the architecture's */
+    if (!json_reader_null(reader)) json_reader_int64(reader, 0, INT32_MAX, &raw->window);
 }
 
 static void bos_read(struct json_reader *reader, struct config_raw *raw)
@@ -275,7 +287,7 @@ static const struct special {
     {"eos_token_id", eos_read},           {"no_rope_layers", rope_layers_read},
     {"layer_types", layer_types_read},    {"time_step_rank", step_rank_read},
     {"time_step_limit", step_limit_read}, {"quantization_config", quantized_read},
-    {"per_layer_config", per_layer_read},
+    {"per_layer_config", per_layer_read}, {"sliding_window", window_read},
 };
 enum { SPECIALS = sizeof specials / sizeof specials[0], FIELDS = sizeof fields / sizeof fields[0] };
 

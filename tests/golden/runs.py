@@ -20,8 +20,23 @@ SIZES = {
 }
 LLAMA = {"model_type": "llama", **SIZES, "intermediate_size": 64, "num_key_value_heads": 2, "tie_word_embeddings": True}
 GPT_NEOX = {"model_type": "gpt_neox", **SIZES, "vocab_size": 320, "intermediate_size": 64, "rotary_pct": 0.5}
-OLMOE = {"model_type": "olmoe", **SIZES, "intermediate_size": 16, "num_experts": 4, "num_experts_per_tok": 2}
-APERTUS = {"model_type": "apertus", **SIZES, "num_key_value_heads": 2, "intermediate_size": 48, "hidden_act": "xielu"}
+OLMOE = {
+    "model_type": "olmoe",
+    **SIZES,
+    "intermediate_size": 16,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "pad_token_id": None,
+}
+APERTUS = {
+    "model_type": "apertus",
+    **SIZES,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    "hidden_act": "xielu",
+    "rope_scaling": None,
+    "pad_token_id": None,
+}
 MAMBA2 = {
     "model_type": "mamba2",
     "vocab_size": 256,
@@ -34,6 +49,7 @@ MAMBA2 = {
     "n_groups": 1,
     "conv_kernel": 4,
     "chunk_size": 64,
+    "initializer_range": 0.02,
 }
 
 LAST = "golden-llama/step0000192"

@@ -89,6 +89,17 @@ static void add_token(const struct gguf *file, struct text *text, const char *na
     if (gguf_integer(file, key, &id) && id >= 0 && id <= INT32_MAX) add(text, ", \"%s\": %lld", name, (long long)id);
 }
 
+/* A file that names no padding token has none, whatever the default of its architecture in a config.json. */
+static void add_padding(const struct gguf *file, struct text *text)
+{
+    static const char key[] = "tokenizer.ggml.padding_token_id";
+    int64_t id;
+    if (gguf_integer(file, key, &id))
+        add_token(file, text, "pad_token_id", key);
+    else
+        add(text, ", \"pad_token_id\": null");
+}
+
 /* Divisor of frequency j under llama3's scaling. */
 static double llama3_divisor(double theta, int64_t j, int64_t count, double factor, double length)
 {
@@ -216,7 +227,7 @@ enum status gguf_config_text(struct gguf *const *files, int count, char **out, s
     if (experts) add_experts(file, &text);
     add_token(file, &text, "bos_token_id", "tokenizer.ggml.bos_token_id");
     add_token(file, &text, "eos_token_id", "tokenizer.ggml.eos_token_id");
-    add_token(file, &text, "pad_token_id", "tokenizer.ggml.padding_token_id");
+    add_padding(file, &text);
     if ((status = add_scaling(files, count, &text, error)) != STATUS_OK) return status;
     add(&text, "}");
     *out = strdup(text.bytes);

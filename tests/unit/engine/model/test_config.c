@@ -88,13 +88,15 @@ static void test_neox_keys(void **state)
 static void test_two_names_of_a_setting_agree(void **state)
 {
     static const char *const unlike[] = {",\"rope_theta\":10000,\"rotary_emb_base\":500000",
-                                         ",\"partial_rotary_factor\":0.5,\"rotary_pct\":0.25"};
+                                         ",\"partial_rotary_factor\":0.5,\"rotary_pct\":0.25",
+                                         ",\"rope_theta\":10000,\"rope_parameters\":{\"rope_theta\":20000}",
+                                         ",\"rope_scaling\":{\"partial_rotary_factor\":0.5},\"rotary_pct\":0.25"};
     (void)state;
     const struct model_config config = parsed_type(
         "gpt_neox", ",\"intermediate_size\":8,\"rope_theta\":500000.0,\"rotary_emb_base\":500000,\"rotary_pct\":0.5,"
                     "\"partial_rotary_factor\":0.5");
     assert_true(config.rope.theta == 500000 && config.rope.partial == 0.5);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         char text[256];
         (void)snprintf(text, sizeof text, "{\"model_type\":\"gpt_neox\"%s}", unlike[i]);
         expect_refusal(text, STATUS_INVALID, "mean the same");
@@ -299,6 +301,40 @@ static void test_absent_settings_are_as_published(void **state)
                 mixture.clip == 0);
 }
 
+/* By Transformers' configurations: a key that is not there is the architecture's default, and null is none. */
+static void test_absent_is_not_null(void **state)
+{
+#define SIZE ",\"intermediate_size\":8"
+    static const struct {
+        const char *type;
+        int64_t window, padding;
+        enum rope_scaling scaling;
+    } rows[] = {
+        {"llama", 0, -1, ROPE_SCALING_NONE}, {"mistral", 4096, -1, ROPE_SCALING_NONE},
+        {"qwen2", 0, -1, ROPE_SCALING_NONE}, {"apertus", 0, 3, ROPE_SCALING_LLAMA3},
+        {"olmo2", 0, 1, ROPE_SCALING_NONE},  {"olmoe", 0, 1, ROPE_SCALING_NONE},
+        {"opt", 0, 1, ROPE_SCALING_NONE},    {"smollm3", 0, -1, ROPE_SCALING_NONE}, /* 128004, which is no token here */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct model_config absent = parsed_type(rows[i].type, SIZE);
+        const struct model_config null =
+            parsed_type(rows[i].type, SIZE ",\"sliding_window\":null,\"pad_token_id\":null,\"rope_scaling\":null");
+        assert_int_equal(config_window(&absent, 11), rows[i].window);
+        assert_int_equal(absent.padding_id, rows[i].padding);
+        assert_int_equal(absent.rope.scaling, rows[i].scaling);
+        assert_int_equal(config_window(&null, 11), 0);
+        assert_int_equal(null.padding_id, -1);
+        assert_int_equal(null.rope.scaling, ROPE_SCALING_NONE);
+    }
+    const struct rope_config rope = parsed_type("apertus", SIZE ",\"rope_theta\":5e5").rope;
+    assert_true(rope.theta == 5e5 && rope.factor == 8 && rope.low_frequency_factor == 1);
+    assert_true(rope.high_frequency_factor == 4 && rope.original_positions == 8192);
+    const struct model_config plain = parsed_type("apertus", SIZE ",\"rope_parameters\":{\"rope_theta\":5e5}");
+    assert_int_equal(plain.rope.scaling, ROPE_SCALING_NONE);
+#undef SIZE
+}
+
 /* Computed apart from the engine, from the rule as it was released: base 500000, 16 columns, original length 64,
  * factors 8, 1, 4. */
 static void test_llama3_scaling(void **state)
@@ -335,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_refusals_name_the_cause),
         cmocka_unit_test(test_absent_settings_are_as_published),
         cmocka_unit_test(test_window_of_each_layer),
+        cmocka_unit_test(test_absent_is_not_null),
         cmocka_unit_test(test_llama3_scaling),
     };
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);

@@ -29,13 +29,15 @@ static void test_absent_settings_are_as_published(void **state)
     const struct model_config mamba =
         parsed(",\"model_type\":\"mamba\",\"time_step_rank\":\"auto\",\"layer_norm_epsilon\":0.25");
     const struct state_space_config one = mamba.state_space;
-    assert_true(mamba.tied && mamba.norm_epsilon == 0.25 && !one.bias && one.kernel_bias);
+    assert_true(mamba.initializer_range == 0.1 && mamba.tied && mamba.norm_epsilon == 0.25 && !one.bias &&
+                one.kernel_bias);
     assert_true(one.width == 48 && one.heads == 48 && one.states == 16 && one.kernel == 4 && one.rank == 2);
     assert_true(one.step_least == 0 && isinf(one.step_most));
     const struct model_config mamba2 = parsed(
         ",\"model_type\":\"mamba2\",\"expand\":4,\"num_heads\":12,\"n_groups\":3,\"time_step_limit\":[0.001,Infinity]");
     const struct state_space_config two = mamba2.state_space;
-    assert_true(!mamba2.tied && two.width == 96 && two.heads == 12 && two.groups == 3 && two.states == 128);
+    assert_true(mamba2.initializer_range == 0.1 && !mamba2.tied && two.width == 96 && two.heads == 12 &&
+                two.groups == 3 && two.states == 128);
     assert_true(two.step_least == 0.001 && isinf(two.step_most));
     assert_null(config_difference(&mamba2, &mamba2));
     struct model_config bare;

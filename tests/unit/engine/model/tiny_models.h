@@ -35,22 +35,28 @@ static const char *const tiny_models[] = {
     "\"n_groups\":2,"
     "\"num_heads\":4,\"head_dim\":3,\"use_conv_bias\":false,\"time_step_limit\":[0.0,Infinity]}",
     "{\"model_type\":\"gpt2\",\"vocab_size\":13,\"n_embd\":6,\"n_layer\":2,\"n_head\":2,\"n_positions\":16}",
-    "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+    "{\"model_type\":\"opt\",\"pad_token_id\":null,"
+    "\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
     "\"ffn_dim\":7,"
     "\"max_position_embeddings\":16,\"activation_function\":\"gelu\"}",
-    "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+    "{\"model_type\":\"opt\",\"pad_token_id\":null,"
+    "\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
     "\"ffn_dim\":7,"
     "\"max_position_embeddings\":16,\"word_embed_proj_dim\":4,\"do_layer_norm_before\":false,"
     "\"activation_function\":\"gelu\"}",
-    "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
+    "{\"model_type\":\"opt\",\"pad_token_id\":null,"
+    "\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
     "\"ffn_dim\":7,"
     "\"max_position_embeddings\":16,\"word_embed_proj_dim\":8,\"tie_word_embeddings\":false}",
-    "{\"model_type\":\"apertus\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+    "{\"model_type\":\"apertus\",\"pad_token_id\":null,"
+    "\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
     "\"num_key_value_heads\":1,\"intermediate_size\":7,\"max_position_embeddings\":16,\"hidden_act\":\"xielu\"}",
-    "{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
+    "{\"model_type\":\"olmoe\",\"pad_token_id\":null,"
+    "\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":4,\"num_experts_per_tok\":2,"
     "\"clip_qkv\":0.9}",
-    "{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":3,"
+    "{\"model_type\":\"olmoe\",\"pad_token_id\":null,"
+    "\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":3,"
     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":5,\"num_experts_per_tok\":3,"
     "\"norm_topk_prob\":true}",
     "{\"model_type\":\"mistral\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,"
@@ -67,7 +73,8 @@ static const char *const tiny_models[] = {
     "{\"model_type\":\"smollm3\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,"
     "\"num_attention_heads\":2,\"intermediate_size\":7,\"max_position_embeddings\":16,\"num_key_value_heads\":1,"
     "\"no_rope_layer_interval\":2}",
-    "{\"model_type\":\"olmo2\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,"
+    "{\"model_type\":\"olmo2\",\"pad_token_id\":null,"
+    "\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,"
     "\"num_attention_heads\":2,\"intermediate_size\":7,\"max_position_embeddings\":16,\"num_key_value_heads\":1}",
 };
 enum { TINY_MODELS = sizeof tiny_models / sizeof tiny_models[0] };

@@ -112,7 +112,7 @@ static void test_a_sound_file_is_a_checkpoint_in_our_names(void **state)
         weights_config(weights),
         "{\"model_type\": \"llama\", \"vocab_size\": 3, \"hidden_size\": 8, \"num_hidden_layers\": 1, "
         "\"num_attention_heads\": 2, \"head_dim\": 4, \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-05, "
-        "\"rope_theta\": 500000, \"tie_word_embeddings\": true}");
+        "\"rope_theta\": 500000, \"tie_word_embeddings\": true, \"pad_token_id\": null}");
     weights_close(weights);
     free(file);
 }
@@ -342,7 +342,8 @@ static void test_windows_and_scaled_rotations_are_told(void **state)
         weights_config(weights),
         "{\"model_type\": \"mistral\", \"vocab_size\": 1, \"hidden_size\": 32, \"num_attention_heads\": 2, "
         "\"head_dim\": 16, \"rope_theta\": 500000, \"sliding_window\": 7, \"use_sliding_window\": true, "
-        "\"tie_word_embeddings\": true, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+        "\"tie_word_embeddings\": true, \"pad_token_id\": null, "
+        "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
         "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 64}}");
     weights_close(weights);
     free(file);
