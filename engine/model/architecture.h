@@ -57,6 +57,9 @@ enum window_rule { WINDOW_NEVER, WINDOW_ALWAYS, WINDOW_FROM_LAYER, WINDOW_UNROTA
  * arXiv 2312.00752) or for each head (Mamba-2, arXiv 2405.21060). */
 enum block_kind { BLOCK_ATTENTION, BLOCK_MAMBA, BLOCK_MAMBA2 };
 
+/* Which key of config.json has the norms' epsilon: rms_norm_eps, layer_norm_eps, layer_norm_epsilon, or none. */
+enum epsilon_key { EPSILON_RMS, EPSILON_LAYER, EPSILON_LAYER_LONG, EPSILON_FIXED };
+
 struct architecture {
     const char *model_type; /* as in config.json */
     enum block_kind block;
@@ -65,6 +68,8 @@ struct architecture {
     int64_t head_dim;    /* default; 0: hidden_size / heads */
     int64_t mlp_ratio;   /* intermediate_size over hidden_size if the key is absent; 0: the key is required */
     double norm_epsilon; /* default; NAN: the key is required */
+    enum epsilon_key epsilon_key;
+    bool activation_function;        /* the activation's key, in place of hidden_act */
     double rope_theta, rope_partial; /* partial 0: no rotation at all */
     struct {
         double factor, low, high, original_positions;

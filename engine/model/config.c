@@ -105,9 +105,7 @@ static enum status rope_complete(const char *name, const struct config_raw *raw,
     return STATUS_OK;
 }
 
-static enum status activation_complete(const char *name, const struct config_raw *raw,
-                                       const struct architecture *architecture, struct model_config *out,
-                                       struct error *error)
+static int activation_find(const char *name)
 {
     static const struct {
         const char *name;
@@ -118,17 +116,48 @@ static enum status activation_complete(const char *name, const struct config_raw
         {"gelu_fast", ACTIVATION_GELU_TANH}, {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
         {"relu", ACTIVATION_RELU},
     };
-    out->activation = architecture->activation;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(name, rows[i].name) == 0) return (int)rows[i].kind;
+    return -1;
+}
+
+static enum status activation_complete(const char *name, const struct config_raw *raw,
+                                       const struct architecture *architecture, struct model_config *out,
+                                       struct error *error)
+{
+    static const char *const keys[] = {"hidden_act", "activation_function"};
+    const bool late = architecture->activation_function;
+    const char *said = late ? raw->activation_function : raw->activation;
+    const char *unread = late ? raw->activation : raw->activation_function;
+    const int kind = activation_find(said);
     out->xielu = architecture->names[ROLE_ACTIVATION] != NULL;
-    if (out->xielu && (raw->activation[0] == '\0' || strcmp(raw->activation, "xielu") == 0)) return STATUS_OK;
-    if (raw->activation[0] == '\0') return STATUS_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !out->xielu; i++) {
-        if (strcmp(raw->activation, rows[i].name) != 0) continue;
-        out->activation = rows[i].kind;
-        return STATUS_OK;
-    }
-    return error_set(error, STATUS_UNSUPPORTED, "%s: activation \"%s\" is not supported for %s", name, raw->activation,
-                     architecture->model_type);
+    if (said[0] != '\0' && (out->xielu ? strcmp(said, "xielu") != 0 : kind < 0))
+        return error_set(error, STATUS_UNSUPPORTED, "%s: activation \"%s\" is not supported for %s", name, said,
+                         architecture->model_type);
+    out->activation = kind < 0 ? architecture->activation : (enum activation_kind)kind;
+    if (unread[0] == '\0' || out->xielu || activation_find(unread) == (int)out->activation) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "%s: \"%s\" is \"%s\", but the activation of %s is its \"%s\"", name,
+                     keys[!late], unread, architecture->model_type, keys[late]);
+}
+
+/* A key that the architecture does not read may only repeat what is read. */
+static enum status epsilon_check(const char *name, const struct config_raw *raw,
+                                 const struct architecture *architecture, double epsilon, struct error *error)
+{
+    const bool rms = architecture->epsilon_key == EPSILON_RMS;
+    const double one = rms ? NAN : raw->layer_norm_eps, other = rms ? NAN : raw->layer_norm_epsilon;
+    const enum status status = names_agree(name, "layer_norm_eps", one, "the norms' epsilon", epsilon, error);
+    return status != STATUS_OK ? status
+                               : names_agree(name, "layer_norm_epsilon", other, "the norms' epsilon", epsilon, error);
+}
+
+static double epsilon_of(const struct config_raw *raw, const struct architecture *architecture)
+{
+    const double values[] = {[EPSILON_RMS] = raw->rms_norm_eps,
+                             [EPSILON_LAYER] = raw->layer_norm_eps,
+                             [EPSILON_LAYER_LONG] = raw->layer_norm_epsilon,
+                             [EPSILON_FIXED] = NAN};
+    return first_given(values[architecture->epsilon_key], architecture->norm_epsilon, 0);
 }
 
 static int64_t given(int64_t value, int64_t fallback)
@@ -224,6 +253,14 @@ static enum status layer_types_check(const char *name, const struct config_raw *
     return STATUS_OK;
 }
 
+static bool all_sliding(const struct config_raw *raw)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < sizeof raw->sliding / sizeof raw->sliding[0]; i++)
+        count += __builtin_popcountll(raw->sliding[i]);
+    return count == raw->layer_types;
+}
+
 /* Which layers have a window; runs after rotation_complete. The rules are those of Transformers' configurations. */
 static enum status window_complete(const char *name, const struct config_raw *raw, struct model_config *out,
                                    struct error *error)
@@ -232,6 +269,11 @@ static enum status window_complete(const char *name, const struct config_raw *ra
     const bool asked = rule != WINDOW_ALWAYS && rule != WINDOW_NEVER, used = !asked || raw->use_window == 1;
     const enum status status = asked ? layer_types_check(name, raw, used, error) : STATUS_OK;
     if (status != STATUS_OK || rule == WINDOW_NEVER || !used) return status;
+    if (!asked && raw->window > 0 && raw->layer_types >= 0 && !all_sliding(raw))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: layer_types gives some layers no window, which versions of Transformers read differently "
+                         "for %s: leave it out, or say \"sliding_window\": null",
+                         name, out->architecture->model_type);
     if (asked && raw->window <= 0)
         return error_set(error, STATUS_INVALID, "%s: use_sliding_window is true, but sliding_window is missing or 0",
                          name);
@@ -271,10 +313,7 @@ static struct model_config config_of(const struct config_raw *raw, const struct 
                                          : raw->heads > 0           ? raw->hidden_size / raw->heads
                                                                     : -1),
         .maximum_positions = raw->positions,
-        .norm_epsilon =
-            first_given(architecture->norm == NORM_RMS && architecture->block == BLOCK_ATTENTION ? raw->rms_norm_eps
-                                                                                                 : raw->layer_norm_eps,
-                        architecture->norm_epsilon, 0),
+        .norm_epsilon = epsilon_of(raw, architecture),
         .initializer_range = first_given(projects ? raw->init_std : NAN, raw->initializer_range,
                                          architecture->initializer_range > 0 ? architecture->initializer_range : 0.02),
         .tied = given(raw->tied, architecture->tied),
@@ -310,6 +349,7 @@ static enum status config_complete(const char *name, struct config_raw *raw, str
         return error_set(error, STATUS_INVALID, "%s: no_rope_layers has %lld entries for %lld layers", name,
                          (long long)raw->rope_layers, (long long)raw->layers);
     if ((status = activation_complete(name, raw, architecture, out, error)) != STATUS_OK) return status;
+    if ((status = epsilon_check(name, raw, architecture, out->norm_epsilon, error)) != STATUS_OK) return status;
     raw->state_space.head_dim = raw->head_dim;
     if (architecture->block != BLOCK_ATTENTION &&
         (status = state_space_complete(name, &raw->state_space, out, error)) != STATUS_OK)

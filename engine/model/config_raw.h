@@ -6,18 +6,18 @@
 #include "model/config.h"
 #include "model/state_space.h"
 
-/* Of keys whose null says something: the key is not there. */
+/* A key that is not there, where null says something else. */
 enum { CONFIG_RAW_ABSENT = -2 };
 
 /* NAN and -1 where absent or null. */
 struct config_raw {
     char model_type[64];
-    char activation[32];
+    char activation[32], activation_function[32]; /* hidden_act, and its older name */
     char rope_type[32];
     int64_t vocab_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, positions, bos, eos;
     int64_t pad;    /* -1: null */
     int64_t window; /* 0: null */
-    double rms_norm_eps, layer_norm_eps, initializer_range, init_std;
+    double rms_norm_eps, layer_norm_eps, layer_norm_epsilon, initializer_range, init_std;
     double inner_theta, inner_partial; /* inside rope_scaling or rope_parameters */
     double rope_theta, rotary_base, partial, rotary_pct, factor, low, high, original_positions;
     int64_t tied, attention_bias, mlp_bias, parallel_residual, use_window, norm_before, norm_removed; /* -1, 0, 1 */

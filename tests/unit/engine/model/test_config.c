@@ -301,6 +301,43 @@ static void test_absent_settings_are_as_published(void **state)
                 mixture.clip == 0);
 }
 
+/* Keys of one architecture have no effect in another, in Transformers: they may only repeat what it reads. */
+static void test_keys_of_other_architectures_change_nothing(void **state)
+{
+    static const struct {
+        const char *type, *fields;
+        bool refused;
+    } rows[] = {
+        {"gpt2", ",\"activation_function\":\"relu\",\"layer_norm_epsilon\":0.1", false},
+        {"gpt2", ",\"hidden_act\":\"gelu_new\",\"layer_norm_eps\":1e-5", false},
+        {"gpt2", ",\"hidden_act\":\"relu\"", true},
+        {"gpt2", ",\"layer_norm_eps\":0.1", true},
+        {"gpt_neox", ",\"intermediate_size\":8,\"activation_function\":\"relu\"", true},
+        {"gpt_neox", ",\"intermediate_size\":8,\"layer_norm_epsilon\":0.1", true},
+        {"opt", ",\"ffn_dim\":8,\"hidden_act\":\"gelu\"", true},
+        {"opt", ",\"ffn_dim\":8,\"layer_norm_eps\":0.1", true},
+        {"opensci", ",\"intermediate_size\":8,\"rms_norm_eps\":0.1,\"layer_norm_eps\":1e-5", false},
+        {"mistral", ",\"intermediate_size\":8,\"layer_types\":[\"full_attention\"]", true},
+        {"mistral", ",\"intermediate_size\":8,\"layer_types\":[\"sliding_attention\"]", false},
+        {"mistral", ",\"intermediate_size\":8,\"layer_types\":[\"full_attention\"],\"sliding_window\":null", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[512];
+        struct model_config config;
+        struct error error;
+        (void)snprintf(text, sizeof text,
+                       "{\"model_type\":\"%s\",\"vocab_size\":96,\"hidden_size\":32,\"num_hidden_layers\":1,"
+                       "\"num_attention_heads\":4,\"max_position_embeddings\":64%s}",
+                       rows[i].type, rows[i].fields);
+        const enum status status = parse(text, &config, &error);
+        if ((status != STATUS_OK) != rows[i].refused) fail_msg("%s: status %d", text, (int)status);
+    }
+    const struct model_config gpt2 = parsed_type("gpt2", rows[0].fields);
+    assert_true(gpt2.activation == ACTIVATION_RELU && gpt2.norm_epsilon == 0.1);
+    assert_true(parsed_type("opensci", rows[8].fields).norm_epsilon == 0.1);
+}
+
 /* By Transformers' configurations: a key that is not there is the architecture's default, and null is none. */
 static void test_absent_is_not_null(void **state)
 {
@@ -372,6 +409,7 @@ int main(void)
         cmocka_unit_test(test_absent_settings_are_as_published),
         cmocka_unit_test(test_window_of_each_layer),
         cmocka_unit_test(test_absent_is_not_null),
+        cmocka_unit_test(test_keys_of_other_architectures_change_nothing),
         cmocka_unit_test(test_llama3_scaling),
     };
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);
