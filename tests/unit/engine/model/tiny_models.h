@@ -29,9 +29,11 @@ static const char *const tiny_models[] = {
     "\"num_attention_heads\":2,"
     "\"intermediate_size\":9,\"max_position_embeddings\":16,\"use_parallel_residual\":false,\"rotary_pct\":0.5,"
     "\"tie_word_embeddings\":true}",
-    "{\"model_type\":\"mamba\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"state_size\":3,"
+    "{\"model_type\":\"mamba\",\"initializer_range\":0.02,"
+    "\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"state_size\":3,"
     "\"time_step_rank\":\"auto\",\"conv_kernel\":3,\"use_bias\":true}",
-    "{\"model_type\":\"mamba2\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"state_size\":3,"
+    "{\"model_type\":\"mamba2\",\"initializer_range\":0.02,"
+    "\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"state_size\":3,"
     "\"n_groups\":2,"
     "\"num_heads\":4,\"head_dim\":3,\"use_conv_bias\":false,\"time_step_limit\":[0.0,Infinity]}",
     "{\"model_type\":\"gpt2\",\"vocab_size\":13,\"n_embd\":6,\"n_layer\":2,\"n_head\":2,\"n_positions\":16}",
