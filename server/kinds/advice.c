@@ -222,9 +222,13 @@ static enum status open_all(const struct run_context *context, const struct advi
 static enum status state_open(const struct run_context *context, struct opened *o, struct error *error)
 {
     const struct inputs *last = &o->set.inputs[o->set.count - 1];
+    char beside[sizeof last->place.path + 16];
     const enum status status = made_checkpoint_state(context, &last->row, &last->place, &o->state, error);
     o->request.from_state = o->state.hold != NULL ? o->state.path : NULL;
-    return status;
+    if (status != STATUS_OK) return status;
+    (void)snprintf(beside, sizeof beside, "%s/training.state", last->place.path);
+    return advice_settings_check_step(o->request.from_state != NULL ? o->request.from_state : beside, last->row.name,
+                                      last->row.step, error);
 }
 
 static void close_all(struct opened *o)

@@ -111,6 +111,17 @@ const struct train_params *advice_settings_train(const struct advice_settings *s
     return settings->filled.params;
 }
 
+enum status advice_settings_check_step(const char *path, const char *name, int64_t step, struct error *error)
+{
+    struct state_about state;
+    const enum status status = train_plan_blame(state_look(path, &state, error), POINTER, error);
+    if (status != STATUS_OK || state.step == step) return status;
+    return error_set_at(error, STATUS_INVALID, POINTER,
+                        "its last checkpoint \"%.200s\" has step %lld, but its training state is of step %lld, from"
+                        " which branches go on: set the step back",
+                        name, (long long)step, (long long)state.step);
+}
+
 enum status advice_settings_check_last(const struct run_request *request, const char *trajectory, const char *id,
                                        struct error *error)
 {
@@ -131,6 +142,8 @@ enum status advice_settings_check_last(const struct run_request *request, const 
                                   "its last checkpoint \"%.200s\" has no training state; branches continue a"
                                   " checkpoint that a train run wrote with keep_state",
                                   row->name);
+        else
+            status = advice_settings_check_step(path, row->name, row->step, error);
     }
     checkpoint_place_close(&place);
     free(row);

@@ -23,9 +23,14 @@ void advice_settings_reset(struct advice_settings *settings); /* {0} is fine */
 
 const struct train_params *advice_settings_train(const struct advice_settings *settings);
 
-/* For check: STATUS_OK when checkpoint `id` belongs to the trajectory and has its training state beside it.
- * STATUS_INVALID at "/params/checkpoints" and "/params/trajectory". */
+/* For check: STATUS_OK when checkpoint `id` belongs to the trajectory and has its training state beside it, of the step
+ * that the checkpoint has. STATUS_INVALID at "/params/checkpoints" and "/params/trajectory". */
 MUST_CHECK enum status advice_settings_check_last(const struct run_request *request, const char *trajectory,
                                                   const char *id, struct error *error);
+
+/* The step of a checkpoint may be set by hand, that of its training state says where branches begin: STATUS_INVALID at
+ * "/params/trajectory" when the two differ. `path`: of the state. Statuses of state_look. */
+MUST_CHECK enum status advice_settings_check_step(const char *path, const char *name, int64_t step,
+                                                  struct error *error);
 
 #endif

@@ -188,3 +188,11 @@ def test_a_cancelled_plan_leaves_nothing(service, stable, planned):
         service.held(run)
         assert service.post(f"/v1/runs/{run}/cancel").status == 202
         assert service.wait(run)["state"] == "cancelled"
+
+
+def test_a_step_that_is_not_that_of_the_training_state_is_refused(service, stable):
+    """Branches go on from the state: a decay would begin at another step than its forecast says."""
+    assert service.request("PATCH", f"/v1/checkpoints/{stable[-1]}", {"step": 475}).status == 200
+    pointers, detail = refused(service, seed=2)
+    assert service.request("PATCH", f"/v1/checkpoints/{stable[-1]}", {"step": 480}).status == 200
+    assert pointers == ["/params/trajectory"] and "has step 475, but its training state is of step 480" in detail
