@@ -25,7 +25,7 @@ struct turn {
     json_t *failed;   /* out, owned: the pair that could not be judged */
 };
 
-static enum status judge(struct connection *connection, const json_t *pair, struct error *error)
+static enum status judge(struct connection *connection, const json_t *pair, json_t *kept, struct error *error)
 {
     struct gate_row gate = {0};
     json_t *verdict = NULL;
@@ -35,7 +35,7 @@ static enum status judge(struct connection *connection, const json_t *pair, stru
                              : gate_find(connection, json_string_value(json_object_get(pair, "gate")), &gate, error);
     if (status == STATUS_OK)
         status = checkpoint_find(connection, json_string_value(json_object_get(pair, "checkpoint")), checkpoint, error);
-    if (status == STATUS_OK) status = verdict_make(connection, &gate, checkpoint, &verdict, error);
+    if (status == STATUS_OK) status = verdict_make(connection, &gate, checkpoint, kept, &verdict, error);
     if (status == STATUS_OK) status = gate_tell(connection, &gate, verdict, error);
     json_decref(verdict);
     gate_row_reset(&gate);
@@ -58,7 +58,7 @@ static enum status turn_body(struct connection *connection, void *context, struc
 {
     struct turn *turn = context;
     int64_t after, until;
-    json_t *pairs = NULL, *pair;
+    json_t *pairs = NULL, *pair, *kept = json_object(); /* without memory nothing is kept */
     size_t i;
     enum status status = follower_lock(connection, NAME, &after, error);
     if (status == STATUS_OK) status = gate_horizon(connection, after, CHANGES_MOST, &until, error);
@@ -67,7 +67,7 @@ static enum status turn_body(struct connection *connection, void *context, struc
     {
         if (status != STATUS_OK) break;
         if (is_among(turn->passed, pair)) continue;
-        if ((status = judge(connection, pair, error)) == STATUS_OK) continue;
+        if ((status = judge(connection, pair, kept, error)) == STATUS_OK) continue;
         json_decref(turn->failed); /* of an attempt that was rolled back */
         turn->failed = json_incref(pair);
     }
@@ -75,6 +75,7 @@ static enum status turn_body(struct connection *connection, void *context, struc
     turn->moved = status == STATUS_OK && until > after;
     turn->told = turn->moved && json_array_size(pairs) > 0;
     json_decref(pairs);
+    json_decref(kept);
     return turn->moved ? follower_advance(connection, NAME, until, error) : status;
 }
 

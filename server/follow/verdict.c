@@ -191,17 +191,29 @@ static enum status judge_metric(struct connection *connection, const struct chec
     return status;
 }
 
+/* Flags of the checkpoints of a trajectory: those that are kept, or else read, and kept. The caller owns *out. */
+static enum status flags_of(struct connection *connection, const char *trajectory, json_t *kept, json_t **out,
+                            struct error *error)
+{
+    if ((*out = json_incref(json_object_get(kept, trajectory))) != NULL) return STATUS_OK;
+    const enum status status = integrity_flags(connection, &trajectory, 1, out, error);
+    if (status != STATUS_OK || kept == NULL || json_object_set(kept, trajectory, *out) == 0) return status;
+    return error_no_memory(error, "a verdict");
+}
+
 static enum status judge_integrity(struct connection *connection, const struct gate_row *gate,
-                                   const struct checkpoint *checkpoint, json_t *rule, enum outcome *outcome,
-                                   json_t **out, struct error *error)
+                                   const struct checkpoint *checkpoint, json_t *rule, json_t *kept,
+                                   enum outcome *outcome, json_t **out, struct error *error)
 {
     bool read = false;
-    const char *trajectory = gate->trajectory.text;
     json_t *all = NULL, *flags = NULL;
     struct judgement judgement = {.outcome = OUTCOME_PENDING, .limit = NAN, .reason = "its weights were not read"};
     enum status status = gate_read(connection, checkpoint->id.text, &read, error);
-    if (status == STATUS_OK && read) status = integrity_flags(connection, &trajectory, 1, &all, error);
-    if (status != STATUS_OK) return status;
+    if (status == STATUS_OK && read) status = flags_of(connection, gate->trajectory.text, kept, &all, error);
+    if (status != STATUS_OK) {
+        json_decref(all);
+        return status;
+    }
     if (read) {
         flags = json_incref(json_object_get(all, checkpoint->id.text));
         if (flags == NULL) flags = json_array();
@@ -215,7 +227,7 @@ static enum status judge_integrity(struct connection *connection, const struct g
 }
 
 enum status verdict_make(struct connection *connection, const struct gate_row *gate,
-                         const struct checkpoint *checkpoint, json_t **out, struct error *error)
+                         const struct checkpoint *checkpoint, json_t *kept, json_t **out, struct error *error)
 {
     json_t *rules = json_array(), *rule;
     enum outcome worst = OUTCOME_PASS;
@@ -228,7 +240,7 @@ enum status verdict_make(struct connection *connection, const struct gate_row *g
         json_t *one = NULL;
         if (status != STATUS_OK) break;
         status = json_is_string(json_object_get(rule, "integrity"))
-                     ? judge_integrity(connection, gate, checkpoint, rule, &outcome, &one, error)
+                     ? judge_integrity(connection, gate, checkpoint, rule, kept, &outcome, &one, error)
                      : judge_metric(connection, checkpoint, rule, &outcome, &one, error);
         if (status == STATUS_OK && json_array_append_new(rules, one) != 0) status = error_no_memory(error, "a verdict");
         if (outcome > worst) worst = outcome;

@@ -17,8 +17,10 @@
 /* {"gate", "gate_id", "trajectory", "trajectory_id", "checkpoint", "checkpoint_name", "step", "verdict", "rules":
  * [{"rule", "verdict", "value", "interval", "limit", "straddles", "run", "series", "base", "compared_with", "flags",
  * "change", "p_value", "reason"}]}; the caller owns it. Of several series that of the worst verdict is shown.
- * `checkpoint` is one of the gate's trajectory. */
+ * `checkpoint` is one of the gate's trajectory. `kept`: an object, empty at first, that keeps the flags of trajectories
+ * between the verdicts of one transaction, because finding them reads the whole trajectory; NULL: none. */
 MUST_CHECK enum status verdict_make(struct connection *connection, const struct gate_row *gate,
-                                    const struct checkpoint *checkpoint, json_t **out, struct error *error);
+                                    const struct checkpoint *checkpoint, json_t *kept, json_t **out,
+                                    struct error *error);
 
 #endif

@@ -119,7 +119,7 @@ static enum status make_verdict(struct connection *connection, const char *gate,
     enum status status = found == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint")
                                        : gate_find(connection, gate, &row, error);
     if (status == STATUS_OK) status = find_checkpoint(connection, &row, checkpoint, found, error);
-    if (status == STATUS_OK) status = verdict_make(connection, &row, found, document, error);
+    if (status == STATUS_OK) status = verdict_make(connection, &row, found, NULL, document, error);
     gate_row_reset(&row);
     free(found);
     return status;

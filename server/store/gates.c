@@ -242,8 +242,9 @@ enum status gate_touched(struct connection *connection, int64_t after, int64_t u
         " where exists (select 1 from json_array_elements(g.rules) r where r ->> 'against_last' is not null"
         " or r ->> 'changepoint' is not null)"
         " union select g.id, v.checkpoint from changes c join gates g on g.trajectory = any (c.trajectories)"
-        " join gate_verdicts v on v.gate = g.id where c.id > $1 and c.id <= $2 and c.kind = 'run'"
+        " join gate_verdicts v on v.gate = g.id where c.id > $1 and c.id <= $2 and (c.kind = 'run'"
         " and c.data ->> 'to' = 'succeeded' and c.data ->> 'run_kind' = 'health'"
+        " or c.kind = 'checkpoint' and " LEFT_PLACE ")"
         " and exists (select 1 from json_array_elements(g.rules) r where r ->> 'integrity' is not null))"
         " select coalesce(json_agg(json_build_object('gate', gate, 'checkpoint', checkpoint)"
         " order by gate, checkpoint), '[]') from pairs",

@@ -59,7 +59,8 @@ MUST_CHECK enum status gate_read(struct connection *connection, const char *chec
 
 /* [{"gate", "checkpoint"}]: ids of the pairs whose verdict the changes in (after, until] may have altered: the
  * checkpoints themselves, those of the same content, the next hundred with a verdict behind the places where they are
- * and, if they were moved or deleted, were, and, where weights were read, every checkpoint with a verdict. */
+ * and, if they were moved or deleted, were, and, of a gate on integrity, which is about the whole trajectory, every
+ * checkpoint with a verdict where weights were read or a checkpoint was moved or deleted. */
 MUST_CHECK enum status gate_touched(struct connection *connection, int64_t after, int64_t until, json_t **document,
                                     struct error *error);
 /* *until: the last of the next `most` changes that concern any gate; the log's end when there are none. */

@@ -8,6 +8,8 @@ import math
 
 import models
 import numpy
+from service import quoted
+from streaming import Stream
 
 
 def drift(seed, step):
@@ -213,3 +215,27 @@ def test_checkpoints_of_one_content_share_their_points(service, name):
     points = service.get(f"/v1/curves?trajectory={name}&metric=loss&x=step").json["series"][0]["points"]
     assert ([p["x"] for p in points] == [1, 2, 3] and points[0]["y"] == points[1]["y"] != points[2]["y"]
             and points[0]["run"] == points[1]["run"])
+
+
+def test_a_gate_judges_a_trajectory_anew_that_a_checkpoint_left(service, name):
+    """Of two checkpoints that share a matrix one is deleted: the other one is clean then."""
+    body = {"name": name, "trajectory": name, "rules": [{"integrity": "clean"}]}
+    tensors = [drift(150, i) for i in range(4)]
+    tensors[3]["lm_head.weight"] = tensors[1]["lm_head.weight"]
+    for i, one in enumerate(tensors):
+        service.checkpoint(write(service.files / name / str(i), one), name, f"step{i}", step=i)
+    assert service.post("/v1/gates", body).status == 201
+    for i in range(4):
+        assert service.run("health", checkpoint=f"{name}/step{i}")["state"] == "succeeded"
+    with Stream(service.port, f"/v1/events?after=0&trajectory={quoted(name)}&kind=verdict",
+                limit=40) as stream:
+        events = stream.events()
+
+        def told(wanted):
+            for _, _, data in events:
+                if (data["checkpoint_name"], data["verdict"]) == wanted:
+                    return data["rules"][0]["flags"]
+
+        assert told(("step1", "fail")) == ["mixed"]
+        assert service.request("DELETE", f"/v1/checkpoints/{quoted(name)}%2Fstep3").status == 204
+        assert told(("step1", "pass")) == []
