@@ -121,18 +121,28 @@ enum status curve_read(struct connection *connection, const struct curve_query *
                 " and " metric " not in " BETWEEN_CHECKPOINTS
 #define Y_ASKED SERIES_FILTER_FITS("m", "$4", "$5", "$6", "$7", "$8")
 
+/* The checkpoint that the one with `derived_from` continues, or the first one that it averages. */
+#define ORIGIN                                                                                                  \
+    "coalesce(f.derived_from -> 'checkpoints' ->> 0, f.derived_from ->> 'from', (select params ->> 'from' from" \
+    " run_specs where run = f.derived_from ->> 'run'))"
+/* Its trajectory. The runs that read a deleted checkpoint keep its name, TRAJECTORY/NAME; where none is left, it is a
+ * unit for all that go back to it. */
+#define ORIGINATED                                                                                                   \
+    "(select c.trajectory as ancestor, null as gone from checkpoints c where c.id = w.id union all (select t.id,"    \
+    " case when t.id is null then coalesce('trajectory ' || g.name, 'checkpoint ' || w.id) end from (select (select" \
+    " split_part(gone_name, '/', 1) from run_inputs where gone = w.id limit 1) as name) g left join trajectories t"  \
+    " on t.name = g.name where w.id is not null and not exists (select from checkpoints where id = w.id)))"
 /* The trajectories asked for, each with what it is independent as: the first of its line, which goes from a trajectory
  * whose first checkpoint continues or averages others to that of (the first of) these. No line is longer than 64. */
-#define ROOTS                                                                                                       \
-    "line as (select id as trajectory, id as ancestor, 0 as depth from trajectories"                                \
-    " where json_array_length($1::json) = 0 or id = any (" CURVE_NAMED ")"                                          \
-    " union all select l.trajectory, c.trajectory, l.depth + 1 from line l cross join lateral (select derived_from" \
-    " from checkpoints where trajectory = l.ancestor order by number limit 1) f join checkpoints c on c.id ="       \
-    " coalesce(f.derived_from -> 'checkpoints' ->> 0, f.derived_from ->> 'from', (select params ->> 'from' from"    \
-    " run_specs where run = f.derived_from ->> 'run')) where c.trajectory <> l.ancestor and l.depth < 64),"         \
-    " roots as (select distinct on (l.trajectory) l.trajectory, coalesce('seed ' || (f.tags ->> 'seed'),"           \
-    " 'trajectory ' || t.name) as unit from line l join trajectories t on t.id = l.ancestor left join lateral"      \
-    " (select tags from checkpoints where trajectory = l.ancestor order by number limit 1) f on true"               \
+#define ROOTS                                                                                                        \
+    "line as (select id as trajectory, id as ancestor, null::text as gone, 0 as depth from trajectories"             \
+    " where json_array_length($1::json) = 0 or id = any (" CURVE_NAMED ")"                                           \
+    " union all select l.trajectory, o.ancestor, o.gone, l.depth + 1 from line l cross join lateral (select " ORIGIN \
+    " as id from (select derived_from from checkpoints where trajectory = l.ancestor order by number limit 1) f) w"  \
+    " cross join lateral " ORIGINATED " o where o.ancestor is distinct from l.ancestor and l.depth < 64),"           \
+    " roots as (select distinct on (l.trajectory) l.trajectory, coalesce('seed ' || (f.tags ->> 'seed'), l.gone,"    \
+    " 'trajectory ' || t.name) as unit from line l left join trajectories t on t.id = l.ancestor left join lateral"  \
+    " (select tags from checkpoints where trajectory = l.ancestor order by number limit 1) f on true"                \
     " order by l.trajectory, l.depth desc), "
 
 /* The series of a checkpoint that pair: of the same label, or one of full precision. A method of x goes with full

@@ -134,3 +134,25 @@ def test_the_axes_may_change_places(service, name):
     finally:
         service.sql("delete from measurements where metric = 'mean_accuracy' and label in ('', 'rtn 3-bit g16')"
                     f" and checkpoint = '{at}'")
+
+
+def test_what_goes_back_to_a_deleted_checkpoint_stays_of_its_trajectory(service, name):
+    """Averages of one run are no independent runs when the checkpoint, or all of the run, is deleted."""
+    data = service.sequences(name, models.rows(3, 12, seed=46))["name"]
+    made = [service.checkpoint(models.write_llama(service.files / f"{name}-{i}", seed=450 + i), name, f"s{i}",
+                               step=i)["id"] for i in range(3)]
+    means = [f"{name}-{i}" for i in range(2)]
+    for i, mean in enumerate(means):
+        run = service.run("average", checkpoints=[made[0], made[1 + i]], into=mean, name="mean")
+        quantized(service, run["result"]["checkpoint"], data)
+
+    def units():
+        found = pairs(service, "x=kl&y=delta" + "".join(f"&trajectory={mean}" for mean in means))
+        return found["units"], {point["unit"] for point in found["points"]}
+
+    one = (1, {f"trajectory {name}"})
+    assert units() == one
+    assert service.request("DELETE", f"/v1/checkpoints/{made[0]}").status == 204
+    assert units() == one
+    assert service.request("DELETE", f"/v1/trajectories/{name}").status == 204
+    assert units() == one
