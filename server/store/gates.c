@@ -150,8 +150,9 @@ enum status gate_history(struct connection *connection, const struct gate_questi
         " 'run', n.run, 'points', h.points) order by n.run_number desc, n.label, n.dataset, n.protocol,"
         " n.calibration), '[]') from newest n cross join lateral (select json_agg(json_build_object('x',"
         " nullif(o.step, 9223372036854775807), 'y', o.value, 'checkpoint', o.at, 'checkpoint_name', o.name)"
-        " order by o.step, o.number) as points from newest o where (o.label, o.dataset, o.protocol, o.calibration)"
-        " = (n.label, n.dataset, n.protocol, n.calibration)) h where n.at = $1",
+        " order by o.step, o.at <> n.at, o.number) as points from newest o where"
+        " (o.label, o.dataset, o.protocol, o.calibration) = (n.label, n.dataset, n.protocol, n.calibration)) h"
+        " where n.at = $1",
         VALUES(value_text(question->checkpoint), value_text(question->metric), value_json(question->series),
                value_integer(question->last), value_integer(question->last + 1)),
         document, error);

@@ -39,8 +39,8 @@ MUST_CHECK enum status gate_values(struct connection *connection, const struct g
                                    json_t **document, struct error *error);
 
 /* The same series, each with its "points" up to the checkpoint: [{"x": step or null, "y", "checkpoint",
- * "checkpoint_name"}] in the order of the trajectory, over the checkpoint and the `last` ones before it, measured or
- * not. At most 100: as many later ones are judged anew when one of them changes. */
+ * "checkpoint_name"}] in the order of the trajectory, but the checkpoint before others of its step, over it and the
+ * `last` ones before it, measured or not. At most 100: as many later ones are judged anew when one of them changes. */
 MUST_CHECK enum status gate_history(struct connection *connection, const struct gate_question *question,
                                     json_t **document, struct error *error);
 
