@@ -213,13 +213,18 @@ export function captionOf({ label, points, found }) {
     + part(`correlation of the ${found.differences?.n} changes between neighbouring checkpoints:`, found.differences);
 }
 
-/* What the intervals of the correlations are over; where there are none, why, in the server's words. */
+/* What the intervals of the correlations are over; where there are none, why, and what they mean less for, in the
+ * server's words. */
 export function intervalWords(groups) {
-  const has = (of) => groups.some(({ found }) => of(found)?.interval?.every(isNumber));
+  const known = (of) => of?.interval?.every(isNumber);
+  const notes = (of) => sentence([...new Set(of.map(({ found }) => found?.note).filter(Boolean))]);
   const units = "Trajectories are what is independent, not their checkpoints, branches or averages";
-  if (has((found) => found)) return `${units}.`;
-  if (has((found) => found?.differences)) return `${units}: with fewer than five only the changes have an interval.`;
-  return sentence([...new Set(groups.map(({ found }) => found?.note).filter(Boolean))]);
+  const having = groups.filter(({ found }) => known(found));
+  if (having.length > 0) return [`${units}.`, notes(having)].filter(Boolean).join(" ");
+  if (groups.some(({ found }) => known(found?.differences))) {
+    return `${units}: with fewer than five only the changes have an interval.`;
+  }
+  return notes(groups);
 }
 
 /* For a file: "gptq 4-bit g128: n = 12, Pearson 0.87 (95 %: 0.61 to 0.95)" */

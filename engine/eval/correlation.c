@@ -343,7 +343,7 @@ enum status correlation_measure(const struct correlation_points *points, enum co
                                 struct correlation *out, struct error *error)
 {
     struct sample s = {.points = points, .kind = kind};
-    *out = (struct correlation){0, 0, NAN, NAN, NAN, NAN, NAN, NAN};
+    *out = (struct correlation){0, 0, 0, NAN, NAN, NAN, NAN, NAN, NAN};
     const enum status status = sample_new(&s, error);
     if (status == STATUS_OK) {
         number_units(&s);
@@ -351,6 +351,7 @@ enum status correlation_measure(const struct correlation_points *points, enum co
         const struct both found = measure(&s, -1, 1);
         out->n = s.n;
         out->units = s.units;
+        for (int64_t i = 0; i < s.n; i++) out->shared += s.budget[i] >= 0;
         out->pearson = found.pearson;
         out->spearman = found.spearman;
         if (isfinite(found.pearson) && s.units >= CORRELATION_UNITS_LEAST)

@@ -44,6 +44,7 @@ struct correlation_points {
 struct correlation {
     int64_t n;                /* numbers used: points, or differences */
     int64_t units;            /* that these are of */
+    int64_t shared;           /* of them: points with a budget that another one has */
     double pearson, spearman; /* NAN: fewer than three, one of the quantities does not vary, or residuals not found */
     double low, high;         /* of pearson, 95 %; NAN: none */
     double spearman_low, spearman_high;

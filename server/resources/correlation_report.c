@@ -36,7 +36,7 @@ static const struct result_field numbers_fields[] = {
      .type = RESULT_OBJECT,
      .offset = NUMBERS(within),
      .shape = &part_shape,
-     .help = "Of what is left about the means of each trajectory and of each budget of tokens"},
+     .help = "Of what is left about the means of each trajectory and of each shared budget of tokens"},
     {.name = "differences",
      .type = RESULT_OBJECT,
      .offset = NUMBERS(differences),
@@ -46,7 +46,7 @@ static const struct result_field numbers_fields[] = {
      .type = RESULT_TEXT,
      .offset = NUMBERS(note),
      .absence = RESULT_LEFT_OUT,
-     .help = "Why numbers are missing"},
+     .help = "Why numbers are missing, or mean less"},
     {0},
 };
 static const struct result_shape numbers_shape = {.fields = numbers_fields};

@@ -153,6 +153,9 @@ static const char *note_of(const struct correlation *values, const struct correl
     if (!isfinite(within->low) && within->units < CORRELATION_UNITS_LEAST)
         return "no interval of what is left within trajectories: fewer than five independent trajectories have two "
                "checkpoints or more, and nothing is left of a single one";
+    if (within->shared == 0 && within->units > 1)
+        return "no two trajectories have checkpoints of the same tokens: \"within\" is about each one's own mean, and "
+               "a trend that they share is left in it";
     return NULL;
 }
 
@@ -171,7 +174,14 @@ static enum status describe(const json_t *list, size_t first, size_t count, int6
     if (status == STATUS_OK) status = correlation_measure(&given, CORRELATION_DIFFERENCES, &out->differences, error);
     if (status == STATUS_OK) {
         if (series > 1)
-            out->values = (struct correlation){out->values.n, out->values.units, NAN, NAN, NAN, NAN, NAN, NAN};
+            out->values = (struct correlation){.n = out->values.n,
+                                               .units = out->values.units,
+                                               .pearson = NAN,
+                                               .spearman = NAN,
+                                               .low = NAN,
+                                               .high = NAN,
+                                               .spearman_low = NAN,
+                                               .spearman_high = NAN};
         out->note = note_of(&out->values, &out->within, series);
     }
     points_reset(&points);

@@ -190,6 +190,7 @@ def test_intervals_of_correlations_are_promised_only_where_there_are_some(call):
     assert words(none, none) == "No interval of the values: too few."
     assert words(none, changes).endswith("with fewer than five only the changes have an interval.")
     assert "fewer than five" not in words(none, {**none, "interval": [0.1, 0.9]})
+    assert words({"interval": [0, 1], "note": "a trend is left"}, none).endswith("averages. A trend is left.")
     assert words({}) == words() == ""
     told = call("scatter", "module.captionOf(group)", group={
         "label": "", "points": [0] * 24, "found": {"pearson": 0.5, "spearman": 0.5, "differences": {"n": 22,

@@ -156,3 +156,19 @@ def test_what_goes_back_to_a_deleted_checkpoint_stays_of_its_trajectory(service,
     assert units() == one
     assert service.request("DELETE", f"/v1/trajectories/{name}").status == 204
     assert units() == one
+
+
+def test_a_trend_that_no_shared_budget_takes_off_is_told(service, name):
+    """Without tokens nothing tells which checkpoints of several trajectories are comparable: two numbers that fall
+    along each of them stay correlated, surely, in what is left within them."""
+    for t in range(6):
+        place = models.write_llama(service.files / f"{name}-{t}", seed=470 + t)
+        for tokens in (False, True):
+            for i in range(4):
+                more = {"tokens": 1000 * (i + 1)} if tokens else {}
+                service.checkpoint(place, f"{name}-{tokens}-{t}", f"c{i}", step=i,
+                                   learning_rate=1e-3 * (4 - i + 0.1 * (7 * t + 3 * i) % 1), **more)
+    without, having = (pairs(service, "x=step&y=learning_rate" + "".join(
+        f"&trajectory={name}-{tokens}-{t}" for t in range(6))) for tokens in (False, True))
+    assert without["within"]["interval"][1] < -0.9 and "no two trajectories have" in without["note"]
+    assert having["within"]["pearson"] is None and "no two trajectories have" not in having.get("note", "")
