@@ -27,14 +27,16 @@
  * takes less than 200 KiB beside its white space. */
 enum { CONFIG_READ = 4 << 20, TREE_MOST = 8 << 20 };
 
-/* The number behind `word` and up to one separator, not directly behind another letter. */
+/* The number behind `word` and up to one separator, not directly behind another letter. In decimal digits: strtod takes
+ * hexadecimal ones, too. */
 static bool number_after(const char *name, const char *word, double *out, const char **end)
 {
     const size_t length = strlen(word);
     for (const char *at = name; *at != '\0'; at++) {
         if (strncasecmp(at, word, length) != 0 || (at > name && isalpha((unsigned char)at[-1]))) continue;
         const char *digits = at + length + (at[length] != '\0' && strchr("-_=", at[length]) != NULL);
-        if (!isdigit((unsigned char)*digits)) continue;
+        if (!isdigit((unsigned char)*digits) || (digits[0] == '0' && toupper((unsigned char)digits[1]) == 'X'))
+            continue;
         char *stop;
         *out = strtod(digits, &stop);
         *end = stop;
@@ -60,6 +62,14 @@ static double unit_after(const char *end)
     }
 }
 
+/* "step-50K" is step 50,000; what goes on behind the letter is no unit. */
+static double step_of(double value, const char *end)
+{
+    const bool ends = !isalnum((unsigned char)*end) || !isalnum((unsigned char)end[1]);
+    const double unit = unit_after(end);
+    return ends && unit > 1 && unit < 1e9 ? round(value * unit) : value;
+}
+
 void scan_read_name(const char *name, int64_t *step, int64_t *tokens)
 {
     static const char *const words[] = {"step", "global_step", "checkpoint", "iter", "ckpt"};
@@ -67,9 +77,10 @@ void scan_read_name(const char *name, int64_t *step, int64_t *tokens)
     const char *end;
     *step = *tokens = -1;
     for (size_t i = 0; i < sizeof words / sizeof words[0] && *step < 0; i++)
-        if (number_after(name, words[i], &value, &end) && value < 1e15) *step = (int64_t)value;
+        if (number_after(name, words[i], &value, &end) && step_of(value, end) < 1e15)
+            *step = (int64_t)step_of(value, end);
     if (number_after(name, "tokens", &value, &end) && value * unit_after(end) < 9e18)
-        *tokens = (int64_t)(value * unit_after(end));
+        *tokens = (int64_t)round(value * unit_after(end)); /* 4.1 is a little less in binary */
 }
 
 static bool ends_with(const char *name, const char *ending)

@@ -36,6 +36,12 @@ static void test_steps_and_tokens_in_published_names(void **state)
     expect("step4-tokens300m", 4, 300000000);
     expect("step5-tokens7G", 5, 7000000000);
     expect("step6-tokens1234", 6, 1234);
+    expect("step7-tokens4.1B", 7, 4100000000);
+    expect("TinyLlama-1.1B-step-50K-105b", 50000, -1);
+    expect("intermediate-step-1431k-3T", 1431000, -1);
+    expect("ckpt-1.5M", 1500000, -1);
+    expect("step12kept", 12, -1);
+    expect("step12B", 12, -1);
 }
 
 static void test_other_names_say_nothing(void **state)
@@ -47,6 +53,7 @@ static void test_other_names_say_nothing(void **state)
     expect("misstep7", -1, -1);
     expect("", -1, -1);
     expect("step99999999999999999999", -1, -1);
+    expect("ckpt-0x10", -1, -1);
 }
 
 struct walked {
