@@ -274,7 +274,7 @@ static enum status advice_run_plan(const struct run_context *context, const void
 static enum status report(const struct opened *o, const struct advice_params *params, const struct advice_result *found,
                           json_t **result, struct error *error)
 {
-    char label[200], recipe[RECIPE_TEXT], protocol[PROTOCOL_TEXT];
+    char label[METHOD_LABEL], recipe[RECIPE_TEXT], protocol[PROTOCOL_TEXT];
     struct protocol_calibration calibration;
     enum status status = recipes_id(&o->method, recipe, error);
     if (status == STATUS_OK)
@@ -282,7 +282,7 @@ static enum status report(const struct opened *o, const struct advice_params *pa
     if (status == STATUS_OK)
         status = protocol_calibrated(&o->method, &o->calibration, 1, o->calibrated_on, &calibration, error);
     if (status != STATUS_OK) return status;
-    method_label(&o->method, label, sizeof label);
+    method_label(&o->method, label);
     const struct advice_subject subject = {
         .ids = params->checkpoints.texts,
         .members = params->checkpoints.count,

@@ -5,8 +5,11 @@
 #include "kinds/metrics.h"
 #include "schema/result_render.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
+
+static_assert(sizeof((struct measurement *)0)->label == METHOD_LABEL, "a label is stored whole");
 
 struct measurement measure_series(const struct store_id *checkpoint, const char *dataset, const char *protocol,
                                   const struct quantize_method *method)
@@ -16,7 +19,7 @@ struct measurement measure_series(const struct store_id *checkpoint, const char 
     (void)snprintf(series.protocol, sizeof series.protocol, "%s", protocol);
     if (method == NULL) return series;
     (void)snprintf(series.method, sizeof series.method, "%s", quantizer_by_id(method->quantizer)->name);
-    method_label(method, series.label, sizeof series.label);
+    method_label(method, series.label);
     series.bits = method_bits(method);
     return series;
 }

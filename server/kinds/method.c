@@ -91,8 +91,10 @@ static void param_label(const struct param *param, const char *base, char *out, 
             (void)snprintf(out, size, " %s%s", on ? "" : "no ", param->name);
     } else if (param->type == PARAM_NUMBER) {
         memcpy(&number, base + param->offset, sizeof number);
-        if (number != (none ? 0 : strtod(param->fallback, NULL)))
-            (void)snprintf(out, size, " %s %g", param->name, number);
+        if (number == (none ? 0 : strtod(param->fallback, NULL))) return;
+        (void)snprintf(out, size, "%g", number);
+        const bool shown = strtod(out, NULL) == number;
+        (void)snprintf(out, size, shown ? " %s %g" : " %s %.17g", param->name, number);
     } else if (param->type == PARAM_INTEGER) {
         memcpy(&integer, base + param->offset, sizeof integer);
         if (integer != (none ? 0 : strtoll(param->fallback, NULL, 10)))
@@ -104,22 +106,24 @@ static void param_label(const struct param *param, const char *base, char *out, 
     }
 }
 
-void method_label(const struct quantize_method *method, char *out, size_t size)
+void method_label(const struct quantize_method *method, char out[METHOD_LABEL])
 {
     const struct param_variant *variant = variant_of(method);
     const char *base = (const char *)method + variant->offset;
     const int64_t group = method_integer(method, "group_size");
-    (void)snprintf(out, size, "%s %d-bit", variant->name, method_bits(method));
-    if (group != 0) (void)snprintf(out + strlen(out), size - strlen(out), " g%lld", (long long)group);
+    char whole[4 * METHOD_LABEL], id[RECIPE_TEXT], end[40] = "";
+    struct error error;
+    (void)snprintf(whole, sizeof whole, "%s %d-bit", variant->name, method_bits(method));
+    if (group != 0) (void)snprintf(whole + strlen(whole), sizeof whole - strlen(whole), " g%lld", (long long)group);
     for (const struct param *param = variant->params; param->type != PARAM_END; param++) {
         char part[80];
         if (strcmp(param->name, "bits") == 0 || strcmp(param->name, "group_size") == 0) continue;
         param_label(param, base, part, sizeof part);
-        const size_t used = strlen(out);
-        (void)snprintf(out + used, size - used, "%s", part);
+        const size_t used = strlen(whole);
+        (void)snprintf(whole + used, sizeof whole - used, "%s", part);
     }
-    char id[RECIPE_TEXT];
-    struct error error;
-    if (method->options.override_count > 0 && recipes_id(method, id, &error) == STATUS_OK)
-        (void)snprintf(out + strlen(out), size - strlen(out), " overrides %.8s", id); /* they have no shorter name */
+    const bool overrides = method->options.override_count > 0; /* they have no shorter name */
+    if ((overrides || strlen(whole) >= METHOD_LABEL) && recipes_id(method, id, &error) == STATUS_OK)
+        (void)snprintf(end, sizeof end, " %s %.8s", overrides ? "overrides" : "recipe", id);
+    (void)snprintf(out, METHOD_LABEL, "%.*s%s", (int)(METHOD_LABEL - 1 - strlen(end)), whole, end);
 }

@@ -31,7 +31,9 @@ int64_t method_integer(const struct quantize_method *method, const char *name);
 /* The width of a code in bits. */
 int method_bits(const struct quantize_method *method);
 
-/* Writes "gptq 4-bit g128", with every other parameter that differs from its default. */
-void method_label(const struct quantize_method *method, char *out, size_t size);
+/* Writes "gptq 4-bit g128", with every other parameter that differs from its default. The label is what tells series
+ * apart, so that no two methods have the same one: one that is longer is cut, and ends with a hash of the method. */
+enum { METHOD_LABEL = 128 };
+void method_label(const struct quantize_method *method, char out[METHOD_LABEL]);
 
 #endif

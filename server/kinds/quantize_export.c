@@ -170,8 +170,8 @@ static enum status register_directory(const struct run_context *context, const s
                                       struct error *error)
 {
     const struct checkpoint *row = &inputs->row;
-    char trajectory[STORE_NAME], name[STORE_NAME], ending[64], label[256];
-    method_label(method, label, sizeof label);
+    char trajectory[STORE_NAME], name[STORE_NAME], ending[64], label[METHOD_LABEL];
+    method_label(method, label);
     json_t *origin = json_pack("{s[s] ss ss}", "checkpoints", row->id.text, "run", context->run, "method", label);
     (void)snprintf(ending, sizeof ending, "-%s-%.8s", quantizer_by_id(method->quantizer)->name, context->run);
     store_name_extend(row->trajectory_name, "-quantized", trajectory);

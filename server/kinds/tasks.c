@@ -212,8 +212,8 @@ static enum status tasks_execute(const struct run_context *context, const void *
                                   .checkpoint = o.inputs.row.id};
     if (o.request.method != NULL) {
         (void)snprintf(report.method, sizeof report.method, "%s", quantizer_by_id(o.method.quantizer)->name);
-        method_label(&o.method, report.label, sizeof report.label);
-        report.bits = (int)method_integer(&o.method, "bits");
+        method_label(&o.method, report.label);
+        report.bits = method_bits(&o.method);
         status = protocol_calibrated(&o.method, &o.calibration, 1, o.calibrated_on, &report.calibration, error);
         if (status != STATUS_OK) goto done;
     }

@@ -329,3 +329,24 @@ def test_a_dataset_s_name_is_told_whole(service, name):
     assert run["state"] == "succeeded", run["error"]
     series = service.get(f"/v1/curves?trajectory={name}&metric=loss").json["series"]
     assert [one["dataset"] for one in series] == [data]
+
+
+def test_methods_with_long_labels_are_series_of_their_own(service, name):
+    """Labels have 127 characters, and tell series apart: what does not fit is told by the hash of the method."""
+    data = service.sequences(name, models.rows(4, 32, seed=91))["name"]
+    service.checkpoint(models.write_llama(service.files / name, seed=91), name, "step0", step=0)
+    long = {"name": "gptq", "bits": 3, "group_size": 16, "sym": False, "desc_act": True, "damp_percent": 0.01,
+            "activation_bits": 8, "rotation": "hadamard", "rotation_seed": 1, "embedding_bits": 8, "lm_head_bits": 8}
+    methods = [long, {**long, "embedding_bits": 4, "lm_head_bits": 4},
+               *({**long, "overrides": [{"pattern": f".*{linear}", "bits": 8}]} for linear in ("down_proj", "o_proj")),
+               *({"name": "gptq", "bits": 3, "group_size": 16, "damp_percent": 0.1 + digit} for digit in (1e-7, 2e-7))]
+    used = {"dataset": data, "sequence_length": None}
+    deltas = []
+    for method in methods:
+        run = service.run("quantize", checkpoint=f"{name}/step0", method=method, calibration=used, evaluation=used)
+        assert run["state"] == "succeeded", run["error"]
+        deltas.append(run["result"]["delta"])
+    series = service.get(f"/v1/curves?trajectory={name}&metric=delta").json["series"]
+    assert sorted(point["y"] for one in series for point in one["points"]) == sorted(deltas)
+    assert len({one["method_label"] for one in series}) == len(methods)
+    assert all(len(one["method_label"]) < 128 for one in series)
