@@ -182,6 +182,10 @@ static enum status attribution_execute(const struct run_context *context, const 
     status = protocol_calibrated(&o.request.method, &o.calibration, 1, o.calibrated_on, &calibration, error);
     if (status != STATUS_OK) goto done;
     measure_calibrated(&series, &calibration);
+    /* the share of the sum over blocks is another number than that over linears: no points of one curve */
+    if (params->part == ATTRIBUTION_BLOCK)
+        status = protocol_detailed(findings.protocol, "attribution 1: blocks", series.protocol, error);
+    if (status != STATUS_OK) goto done;
     status = attribution_report_make(&findings, &series, result, out, error);
 done:
     attribution_result_reset(&found);

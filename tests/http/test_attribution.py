@@ -12,8 +12,8 @@ from service import Service
 METHOD = {"name": "gptq", "bits": 4, "group_size": 16}
 
 
-def subject_of(service, name, **config):
-    checkpoint = service.checkpoint(models.write_llama(service.files / name, seed=9, **config), name, "only",
+def subject_of(service, name, seed=9, **config):
+    checkpoint = service.checkpoint(models.write_llama(service.files / name, seed=seed, **config), name, "only",
                                     step=1, tokens=10)
     data = service.sequences(f"{name}-data", models.rows(6, 32))
     calibration = service.sequences(f"{name}-calibration", models.rows(6, 32, seed=7))
@@ -66,6 +66,15 @@ def test_units_add_up_to_what_plain_quantizations_say(service, subject):
     assert unit["interaction"] == unit["marginal"] - unit["alone"]["delta"]
     series = service.get("/v1/curves?trajectory=attribution&metric=additive_share").json["series"]
     assert [point["y"] for item in series for point in item["points"]] == [found["additive_share"]]
+
+
+def test_shares_of_blocks_and_of_linears_are_series_of_their_own(service):
+    subject = subject_of(service, "shares", seed=19)
+    asked = {**subject, "method": METHOD, "left_out": False}
+    shares = [done(service, "attribution", {**asked, "unit": unit})["additive_share"] for unit in ("linear", "block")]
+    series = service.get("/v1/curves?trajectory=shares&metric=additive_share").json["series"]
+    assert sorted(point["y"] for one in series for point in one["points"]) == sorted(shares)
+    assert len({one["label"] for one in series}) == 2
 
 
 def test_an_allocation_can_be_posted(service, subject):
