@@ -106,7 +106,7 @@ static void param_label(const struct param *param, const char *base, char *out, 
     }
 }
 
-void method_label(const struct quantize_method *method, char out[METHOD_LABEL])
+void method_label_marked(const struct quantize_method *method, const char *mark, char out[METHOD_LABEL])
 {
     const struct param_variant *variant = variant_of(method);
     const char *base = (const char *)method + variant->offset;
@@ -123,7 +123,13 @@ void method_label(const struct quantize_method *method, char out[METHOD_LABEL])
         (void)snprintf(whole + used, sizeof whole - used, "%s", part);
     }
     const bool overrides = method->options.override_count > 0; /* they have no shorter name */
-    if ((overrides || strlen(whole) >= METHOD_LABEL) && recipes_id(method, id, &error) == STATUS_OK)
+    if ((overrides || strlen(whole) + strlen(mark) >= METHOD_LABEL) && recipes_id(method, id, &error) == STATUS_OK)
         (void)snprintf(end, sizeof end, " %s %.8s", overrides ? "overrides" : "recipe", id);
-    (void)snprintf(out, METHOD_LABEL, "%.*s%s", (int)(METHOD_LABEL - 1 - strlen(end)), whole, end);
+    const size_t left = METHOD_LABEL - 1 - strlen(end) - strlen(mark);
+    (void)snprintf(out, METHOD_LABEL, "%.*s%s%s", (int)left, whole, end, mark);
+}
+
+void method_label(const struct quantize_method *method, char out[METHOD_LABEL])
+{
+    method_label_marked(method, "", out);
 }

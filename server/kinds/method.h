@@ -35,5 +35,8 @@ int method_bits(const struct quantize_method *method);
  * apart, so that no two methods have the same one: one that is longer is cut, and ends with a hash of the method. */
 enum { METHOD_LABEL = 128 };
 void method_label(const struct quantize_method *method, char out[METHOD_LABEL]);
+/* The same with `mark` behind it, which starts with a blank and has 20 characters at most: what makes other numbers of
+ * the method. */
+void method_label_marked(const struct quantize_method *method, const char *mark, char out[METHOD_LABEL]);
 
 #endif

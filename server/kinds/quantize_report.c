@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "kinds/measure.h"
+#include "kinds/method.h"
 #include "kinds/metric.h"
 #include "schema/result_render.h"
 
@@ -440,6 +441,7 @@ enum status quantize_report_measure(const struct quantize_params *params, const 
 {
     const struct quantize_report report = report_of(found, identity);
     struct measurement series = measure_series(&inputs->row.id, identity->dataset, identity->protocol, &params->method);
+    if (found->half_scales) method_label_marked(&params->method, " float16 scales", series.label);
     measure_calibrated(&series, &identity->calibration);
     return measure_result(&quantize_report_shape, &report, &series, out, error);
 }

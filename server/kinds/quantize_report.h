@@ -17,6 +17,7 @@ struct quantize_findings {
     struct overlap overlap; /* windows 0: the run had no calibration */
     struct quantize_exported exported;
     bool calibrated_on_heads; /* struct inputs */
+    bool half_scales; /* measured with scales in float16, as an export stores them: other numbers, another series */
 };
 
 /* What identifies the numbers of a run. */

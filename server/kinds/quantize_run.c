@@ -143,7 +143,7 @@ static enum status run_open(struct run_member *run, struct quantize_request *req
         return status;
     request->hook = export_hook(run->export, batch->inputs.backend);
     request->saver = export_saver(run->export);
-    request->half_scales = export_half_scales(run->export);
+    request->half_scales = run->found.half_scales = export_half_scales(run->export);
     return STATUS_OK;
 }
 

@@ -350,3 +350,20 @@ def test_methods_with_long_labels_are_series_of_their_own(service, name):
     assert sorted(point["y"] for one in series for point in one["points"]) == sorted(deltas)
     assert len({one["method_label"] for one in series}) == len(methods)
     assert all(len(one["method_label"]) < 128 for one in series)
+
+
+def test_numbers_of_a_file_with_rounded_scales_are_a_series_of_their_own(service, name):
+    """An export that stores float16 scales measures the model with these: the third digit of ΔQL is another one."""
+    data = service.sequences(name, models.rows(4, 32, seed=92))["name"]
+    service.checkpoint(models.write_llama(service.files / name, seed=92), name, "step0", step=0)
+    used = {"dataset": data, "sequence_length": None}
+    deltas = {}
+    for export in (None, "gguf"):
+        run = service.run("quantize", checkpoint=f"{name}/step0", method={"name": "rtn", "bits": 8, "group_size": 32},
+                          evaluation=used, export=export)
+        assert run["state"] == "succeeded", run["error"]
+        deltas["rtn 8-bit g32" + (" float16 scales" if export else "")] = run["result"]["delta"]
+    series = service.get(f"/v1/curves?trajectory={name}&metric=delta").json["series"]
+    assert {one["method_label"]: [point["y"] for point in one["points"]] for one in series} == {
+        label: [delta] for label, delta in deltas.items()}
+    assert len(set(deltas.values())) == 2
