@@ -266,7 +266,7 @@ static enum status serve_group(struct launcher *launcher, struct look *look, con
         return STATUS_OK;
     }
     while (wanted > 0 && take_job(look, template, memory)) wanted--;
-    wanted = smaller(wanted, *space);
+    wanted = smaller(smaller(wanted, *space), SLURM_ARRAY_MOST); /* the next look submits more */
     if (wanted <= 0 || !look->submits || held_jobs_wait(launcher->held, template)) return STATUS_OK;
     const int64_t seconds = job_seconds(options, json_object_get(group, "seconds"));
     const enum status status = submit_as_owner(launcher, look, template, memory, seconds, &wanted, refused, error);

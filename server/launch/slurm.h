@@ -23,6 +23,9 @@ struct slurm_job {
  * caller owns *out (free). */
 MUST_CHECK enum status slurm_jobs(const char *name, struct slurm_job **out, size_t *count, struct error *error);
 
+/* The most elements that Slurm lets an array have, unless it is configured to take more (MaxArraySize). */
+enum { SLURM_ARRAY_MOST = 1000 };
+
 struct slurm_submission {
     const char *name;
     const struct template *template;

@@ -13,6 +13,13 @@ enum { GONE_MOST = 64, MIB = 1 << 20 };
     " (" seen_at " < clock_timestamp() - " span " or " seen_at " > clock_timestamp() + " span \
     " + interval '5 minutes') "
 
+/* A run is due within a minute, so a worker takes it before it ends for want of work. A job for one that waits longer,
+ * as when the hub asks for an hour, would end without a run, again and again. What is due in more than two hours counts
+ * as due, for the reason that queue_lease.c has. */
+#define DUE_SOON                                          \
+    " (run_at <= clock_timestamp() + interval '1 minute'" \
+    " or run_at > clock_timestamp() + interval '2 hours') "
+
 enum status demand_claim(struct connection *connection, const char *name, const struct store_id *owner, double seconds,
                          double ahead_seconds, const struct demand_memory *most, bool *ours, struct error *error)
 {
@@ -47,7 +54,7 @@ enum status demand_read(struct connection *connection, const char *label, json_t
         " greatest(memory_wanted, (requires ->> 'memory_bytes')::bigint) as memory_bytes,"
         " greatest(device_memory_wanted, (requires ->> 'device_memory_bytes')::bigint) as device_memory_bytes,"
         " planned_seconds"
-        " from runs where state = 'queued'),"
+        " from runs where state = 'queued' and" DUE_SOON "),"
         " groups as (select device, labels, memory_bytes, device_memory_bytes, count(*) as runs,"
         " case when count(*) = count(planned_seconds) then max(planned_seconds) end as seconds"
         " from needs group by 1, 2, 3, 4),"

@@ -236,6 +236,20 @@ case "$*" in *--mem=4096M*) echo "sbatch: error: Memory specification can not be
     assert "Memory specification can not be satisfied" in lab.log.read_text()
 
 
+def test_more_jobs_than_an_array_may_have_are_submitted_one_array_after_the_other(lab):
+    """As Slurm does without MaxArraySize of its own, the stand-in refuses what is longer."""
+    sbatch = lab.directory / "sbatch"
+    sbatch.write_text(sbatch.read_text().replace("#!/bin/sh\n", """#!/bin/sh
+for word; do case $word in --array=0-*) [ ${word#--array=0-} -le 1000 ] || exit 1;; esac; done
+"""))
+    lab.post()
+    lab.sql("insert into runs (kind, forced, planned_at) select kind, true, clock_timestamp()"
+            " from runs, generate_series(1, 1200)")
+    with lab.launcher("--most-jobs", "3000"):
+        assert "--array=0-999" in lab.submitted(1)
+        lab.submitted(2)
+
+
 @pytest.mark.parametrize("held", ["PENDING|launch failed requeued held", "REQUEUE_HOLD|None"])
 def test_a_job_that_slurm_holds_is_cancelled_and_its_run_gets_another(lab, held):
     """As after a failed prolog. The stand-in goes on listing the job."""

@@ -211,6 +211,29 @@ static void test_a_plan_says_what_a_group_of_runs_needs(void **state)
     for (int i = 0; i < 2; i++) forget(connection, &runs[i]);
 }
 
+/* A pause is at most an hour and a minute: what is due later was put off before the clock was set back. */
+static void test_no_job_is_wanted_for_a_run_that_is_to_wait(void **state)
+{
+    static const struct {
+        const char *waits;
+        bool wanted;
+    } cases[] = {{"-1 second", true}, {"50 seconds", true}, {"70 seconds", false}, {"1 hour", false}, {"1 day", true}};
+    struct connection *connection = connection_of(state);
+    const struct store_id run = enqueue(connection, (struct run_new){.priority = 50}, STORE_CREATED);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error error;
+        json_t *demand;
+        OK(connection_execute(connection,
+                              "update runs set run_at = clock_timestamp() + $1::text::interval where id = $2",
+                              VALUES(value_text(cases[i].waits), value_text(run.text)), NULL, &error));
+        OK(demand_read(connection, label, &demand, &error));
+        if ((json_array_size(json_object_get(demand, "groups")) > 0) != cases[i].wanted)
+            fail_msg("a run that is due in %s", cases[i].waits);
+        json_decref(demand);
+    }
+    forget(connection, &run);
+}
+
 static bool claims(struct connection *connection, const char *owner, double seconds, double ahead_seconds)
 {
     struct error error;
@@ -329,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_what_was_rescued_meanwhile_is_found),
         cmocka_unit_test(test_a_run_that_was_to_be_cancelled_is),
         cmocka_unit_test(test_a_plan_says_what_a_group_of_runs_needs),
+        cmocka_unit_test(test_no_job_is_wanted_for_a_run_that_is_to_wait),
         cmocka_unit_test(test_a_name_is_its_owners_for_as_long_as_it_was_claimed_ahead),
         cmocka_unit_test(test_a_name_is_free_when_its_launcher_is_gone),
         cmocka_unit_test(test_runs_of_a_job_that_is_gone_wait_for_their_workers_silence),
