@@ -159,9 +159,13 @@ static enum status make_work_directory(struct leased_member *member, struct erro
         asprintf(&member->work_directory, "%s/" CLEANUP_WORK_PREFIX "%s", tmp, member->run.lease.run.text) < 0) {
         member->work_directory = NULL;
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a path");
-    } else if ((mkdir(tmp, 0700) != 0 && errno != EEXIST) ||
-               (mkdir(member->work_directory, 0700) != 0 && errno != EEXIST)) {
+    } else if (mkdir(tmp, 0700) != 0 && errno != EEXIST) {
         status = error_set_errno(error, "cannot make the run's work directory");
+    } else if (mkdir(member->work_directory, 0700) != 0) { /* there: an earlier attempt made it */
+        if (errno == EEXIST)
+            cleanup_unfinished(member->batch->options.data_directory, member->run.lease.run.text);
+        else
+            status = error_set_errno(error, "cannot make the run's work directory");
     }
     free(tmp);
     return status;

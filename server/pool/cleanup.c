@@ -12,6 +12,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,27 +44,33 @@ static void put_aside(int at, const char *name, const char *aside, const char *a
         directory_remove(at, name);
 }
 
-/* $DATA/checkpoints/RUN/.NAME.NUMBER.tmp, which checkpoint_write had not finished, and the directory if it is then
- * empty. */
-static void put_aside_unfinished_checkpoints(const struct leftover *leftover, const char *aside)
+static bool is_old(int at, const char *path)
+{
+    struct stat found;
+    return fstatat(at, path, &found, 0) == 0 && time(NULL) - found.st_mtime > UNKNOWN_SECONDS;
+}
+
+/* Whether it is a file or a checkpoint that is being written: ".deltaq-NUMBER.tmp" (file_writer_open),
+ * ".NAME.NUMBER.tmp" (checkpoint_write). */
+static bool is_unfinished(const char *name)
+{
+    const size_t length = strlen(name);
+    return name[0] == '.' && length > 4 && strcmp(name + length - 4, ".tmp") == 0;
+}
+
+/* Puts aside what is unfinished in $DATA/checkpoints/RUN, and removes the directory if it is then empty. Of a run that
+ * is not `known` only what is old. */
+static void put_aside_unfinished_checkpoints(const struct leftover *leftover, bool known, const char *aside)
 {
     char parent[PATH_MAX];
     (void)snprintf(parent, sizeof parent, "%s/checkpoints/%s", leftover->data_directory, leftover->run);
     DIR *directory = opendir(parent);
     if (directory == NULL) return;
-    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        const size_t length = strlen(entry->d_name);
-        if (entry->d_name[0] != '.' || length < 5 || strcmp(entry->d_name + length - 4, ".tmp") != 0) continue;
-        put_aside(dirfd(directory), entry->d_name, aside, entry->d_name);
-    }
+    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        if (is_unfinished(entry->d_name) && (known || is_old(dirfd(directory), entry->d_name)))
+            put_aside(dirfd(directory), entry->d_name, aside, entry->d_name);
     (void)closedir(directory);
     (void)rmdir(parent);
-}
-
-static bool is_old(const char *path)
-{
-    struct stat found;
-    return stat(path, &found) == 0 && time(NULL) - found.st_mtime > UNKNOWN_SECONDS;
 }
 
 static void aside_path(const struct leftover *leftover, char out[PATH_MAX])
@@ -81,9 +88,9 @@ static enum status cleanup_locked(struct connection *connection, void *context, 
     (void)snprintf(work, sizeof work, "%s/tmp/" CLEANUP_WORK_PREFIX "%s", leftover->data_directory, leftover->run);
     const enum status status = leftovers_lock_run(connection, leftover->run, &known, &ended, error);
     if (status != STATUS_OK) return status;
-    if (!ended && (known || !is_old(work))) return STATUS_OK;
+    if (!ended && (known || !is_old(AT_FDCWD, work))) return STATUS_OK;
     (void)mkdir(aside, 0700);
-    if (known) put_aside_unfinished_checkpoints(leftover, aside);
+    put_aside_unfinished_checkpoints(leftover, known, aside);
     put_aside(AT_FDCWD, work, aside, "work");
     leftover->removed = true;
     return STATUS_OK;
@@ -107,6 +114,32 @@ enum status cleanup_run(struct connection *connection, const char *data_director
     *ended = status == STATUS_OK && leftover.removed;
     return status;
 }
+
+/* ---- of a run that goes on ---- */
+
+static void remove_unfinished(char *directory)
+{
+    char *paths[] = {directory, NULL};
+    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_NOSTAT, NULL);
+    for (FTSENT *entry; tree != NULL && (entry = fts_read(tree)) != NULL;) {
+        if (entry->fts_level == FTS_ROOTLEVEL || entry->fts_info == FTS_DP || !is_unfinished(entry->fts_name)) continue;
+        directory_remove(AT_FDCWD, entry->fts_path);
+        (void)fts_set(tree, entry, FTS_SKIP);
+    }
+    if (tree != NULL) (void)fts_close(tree);
+}
+
+void cleanup_unfinished(const char *data_directory, const char *run)
+{
+    static const char *const places[] = {"tmp/" CLEANUP_WORK_PREFIX, "checkpoints/"};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char path[PATH_MAX];
+        if (snprintf(path, sizeof path, "%s/%s%s", data_directory, places[i], run) < (int)sizeof path)
+            remove_unfinished(path);
+    }
+}
+
+/* ---- of all runs ---- */
 
 static enum status cleanup_runs(struct connection *connection, const char *data_directory, int *removed,
                                 struct error *error)

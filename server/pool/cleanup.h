@@ -17,6 +17,10 @@ struct unused_artifacts;
 MUST_CHECK enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run,
                                    bool *ended, struct error *error);
 
+/* Removes the files and checkpoints of run `run` that earlier attempts had not finished. Call it under a new lease: an
+ * attempt that still writes one has lost the run, and cannot put it in place any more. */
+void cleanup_unfinished(const char *data_directory, const char *run);
+
 /* Whether nobody has cleaned up in the data directory for two hours, because no worker lived long enough. A file in the
  * directory says when somebody did; a directory without one counts as clean, and gets it. */
 bool cleanup_overdue(const char *data_directory);

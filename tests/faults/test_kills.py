@@ -7,7 +7,7 @@ import time
 
 import models
 import pytest
-from faults import (FINAL, body_of, kill, leftovers, postmaster_of, prepare, finished, submit, submit_held,
+from faults import (FINAL, MIDDLE, body_of, kill, leftovers, postmaster_of, prepare, finished, submit, submit_held,
                     wait_for_none_left, weights_of, workers_of)
 
 
@@ -142,6 +142,30 @@ def test_a_cancelled_run_leaves_its_finished_checkpoints_alone(own):
     assert weights_of(own, run), "the checkpoints it had finished stay"
 
 
+def test_an_attempt_removes_what_an_earlier_one_had_not_finished(own):
+    """Beside what the next attempt goes on with: each kill may leave a model of gigabytes."""
+    prepare(own)
+    run = submit_held(own, body_of("train"))
+    work, made = own.data / "tmp" / f"run-{run}", own.data / "checkpoints" / run
+    (before,) = [p.name for p in made.iterdir()]
+    halves = [work / ".deltaq-0123456789abcdef.tmp", work / "branch" / ".step1.0123456789abcdef.tmp" / "model",
+              made / ".step9.0123456789abcdef.tmp" / "model"]
+    for half in halves:
+        half.parent.mkdir(parents=True, exist_ok=True)
+        half.write_text("half")
+    left = work / "export" / ".deltaq-model.safetensors.part"
+    left.parent.mkdir()
+    left.write_text("an export goes on with this one")
+    own.gate.hold("train", MIDDLE["train"][0], MIDDLE["train"][1], lease=2)
+    kill_worker(own)
+    own.held(run, lease=2)
+    assert not [half for half in halves if half.exists()]
+    assert left.exists() and [p.name for p in made.iterdir()] == [before]
+    own.gate.open()
+    assert finished(own, run)["state"] == "succeeded"
+    wait_for_none_left(own)
+
+
 def test_a_worker_removes_what_ended_runs_left(own):
     own.checkpoint(models.write_llama(own.files / "small"), "small", "a")
     own.sequences("ids", models.rows(2, 16))
@@ -154,6 +178,13 @@ def test_a_worker_removes_what_ended_runs_left(own):
     (own.data / "tmp" / "gone-0" / "work").mkdir(parents=True)  # a worker was killed while it removed it
     unknown = own.data / "tmp" / "run-of-another-database"  # young: it stays
     unknown.mkdir()
+    deleted = own.data / "tmp" / "run-deleted"  # old, as where a machine was away while its run was deleted
+    deleted.mkdir()
+    halves = [own.data / "checkpoints" / "deleted" / f".{name}.0123456789abcdef.tmp" for name in ("old", "young")]
+    for half in halves:
+        half.mkdir(parents=True)
+    for path in (deleted, halves[0]):
+        os.utime(path, (time.time() - 86400 * 2,) * 2)
     artifacts = own.data / "artifacts"
     artifacts.mkdir(exist_ok=True)
     for name, days in ((".tmp-old", 2), (".tmp-young", 0), ("a" * 64, 2), ("b" * 64, 0)):
@@ -173,4 +204,5 @@ def test_a_worker_removes_what_ended_runs_left(own):
     while (artifacts / ("a" * 64)).exists() and time.monotonic() < end:
         time.sleep(0.05)
     assert sorted(p.name for p in artifacts.iterdir()) == sorted([".tmp-young", "b" * 64, *kept])
-    assert leftovers(own) == [unknown, artifacts / ".tmp-young"] and not (own.data / "checkpoints" / run).exists()
+    assert leftovers(own) == [unknown, halves[1], artifacts / ".tmp-young"]
+    assert not (own.data / "checkpoints" / run).exists()
