@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WRITE_MAX = 1 << 30, TEMPORARY_MAX = 280 };
+enum { WRITE_MAX = 1 << 30, COPY_BYTES = 1 << 20, TEMPORARY_MAX = 280 };
 
 struct file_writer {
     int directory, descriptor;
@@ -98,18 +99,86 @@ static bool is_there(const struct file_writer *writer, const char *name, int64_t
            found.st_size == bytes;
 }
 
+static int open_existing(const struct file_writer *writer, const char *name)
+{
+    return openat(writer->directory, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* Whether the bytes are not the writer's alone. A finished file may have another link, under which its content must
+ * stay as it is. A writer that lives has the file locked; without locks (another error) there is one writer. */
+static bool is_shared(int descriptor)
+{
+    struct stat found;
+    if (fstat(descriptor, &found) != 0 || found.st_nlink > 1) return true;
+    return flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+static enum status create_left(struct file_writer *writer, int64_t bytes, struct error *error)
+{
+    (void)unlinkat(writer->directory, writer->temporary, 0);
+    writer->descriptor =
+        openat(writer->directory, writer->temporary, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_CREAT | O_EXCL, 0666);
+    if (writer->descriptor < 0) return refuse("cannot create a file to write to", error);
+    (void)flock(writer->descriptor, LOCK_EX | LOCK_NB);
+    return reserve(writer, bytes, error);
+}
+
+enum status file_writer_write(struct file_writer *writer, int64_t offset, const void *bytes, size_t size,
+                              struct error *error)
+{
+    const char *from = bytes;
+    while (size > 0) {
+        const ssize_t put = pwrite(writer->descriptor, from, size < WRITE_MAX ? size : WRITE_MAX, offset);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return refuse("cannot write", error);
+        from += put;
+        size -= (size_t)put;
+        offset += put;
+    }
+    return STATUS_OK;
+}
+
+/* Copies the first `bytes` bytes of the file `from`. */
+static enum status copy_from(int from, struct file_writer *writer, int64_t bytes, struct error *error)
+{
+    enum status status = STATUS_OK;
+    char *chunk = malloc(COPY_BYTES);
+    if (chunk == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a part of a file");
+    for (int64_t at = 0; status == STATUS_OK && at < bytes;) {
+        const ssize_t got = pread(from, chunk, COPY_BYTES, at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) status = refuse("cannot read what was written", error);
+        if (got == 0) status = error_set(error, STATUS_IO, "what was written has become shorter");
+        if (got > 0) status = file_writer_write(writer, at, chunk, (size_t)got, error);
+        at += got;
+    }
+    free(chunk);
+    return status;
+}
+
+/* Continues the temporary file, else the finished one; a copy where it is not the writer's alone. */
 static enum status open_left(struct file_writer *writer, int64_t bytes, bool *found, struct error *error)
 {
     const int length = snprintf(writer->temporary, sizeof writer->temporary, ".deltaq-%s.part", writer->name);
     if (length >= (int)sizeof writer->temporary)
         return error_set(error, STATUS_INVALID, "a file's name is too long to write to");
-    *found = is_there(writer, writer->temporary, bytes);
-    if (!*found && is_there(writer, writer->name, bytes))
-        *found = renameat(writer->directory, writer->name, writer->directory, writer->temporary) == 0;
-    if (!*found) (void)unlinkat(writer->directory, writer->temporary, 0);
-    writer->descriptor = openat(writer->directory, writer->temporary,
-                                O_RDWR | O_CLOEXEC | O_NOFOLLOW | (*found ? 0 : O_CREAT | O_EXCL), 0666);
-    return writer->descriptor >= 0 ? STATUS_OK : refuse("cannot open a file to write to", error);
+    const char *name = is_there(writer, writer->temporary, bytes) ? writer->temporary
+                       : is_there(writer, writer->name, bytes)    ? writer->name
+                                                                  : NULL;
+    const int left = name != NULL ? open_existing(writer, name) : -1;
+    *found = left >= 0;
+    if (!*found) return create_left(writer, bytes, error);
+    if (is_shared(left)) {
+        enum status status = create_left(writer, bytes, error);
+        if (status == STATUS_OK) status = copy_from(left, writer, bytes, error);
+        (void)close(left);
+        return status;
+    }
+    writer->descriptor = left;
+    if (name == writer->temporary ||
+        renameat(writer->directory, writer->name, writer->directory, writer->temporary) == 0)
+        return STATUS_OK;
+    return refuse("cannot open a file to write to", error);
 }
 
 enum status file_writer_take_up(const char *path, int64_t bytes, struct file_writer **out, bool *found,
@@ -121,7 +190,6 @@ enum status file_writer_take_up(const char *path, int64_t bytes, struct file_wri
     *found = false;
     if ((status = begin(path, &writer, error)) != STATUS_OK) goto done;
     if ((status = open_left(writer, bytes, found, error)) != STATUS_OK) goto done;
-    if (!*found && (status = reserve(writer, bytes, error)) != STATUS_OK) goto done;
     writer->left = true;
     *out = writer;
     writer = NULL;
@@ -151,21 +219,6 @@ enum status file_writer_sync(struct file_writer *writer, struct error *error)
     return fdatasync(writer->descriptor) == 0 ? STATUS_OK : refuse("cannot make a file durable", error);
 }
 
-enum status file_writer_write(struct file_writer *writer, int64_t offset, const void *bytes, size_t size,
-                              struct error *error)
-{
-    const char *from = bytes;
-    while (size > 0) {
-        const ssize_t put = pwrite(writer->descriptor, from, size < WRITE_MAX ? size : WRITE_MAX, offset);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return refuse("cannot write", error);
-        from += put;
-        size -= (size_t)put;
-        offset += put;
-    }
-    return STATUS_OK;
-}
-
 enum status file_writer_append(struct file_writer *writer, const void *bytes, size_t size, struct error *error)
 {
     const enum status status = file_writer_write(writer, writer->appended, bytes, size, error);
@@ -173,10 +226,20 @@ enum status file_writer_append(struct file_writer *writer, const void *bytes, si
     return status;
 }
 
+/* Whether the temporary file is still the writer's: a later writer may have put its own in its place. */
+static bool is_ours(const struct file_writer *writer)
+{
+    struct stat named, opened;
+    return fstatat(writer->directory, writer->temporary, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fstat(writer->descriptor, &opened) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+}
+
 enum status file_writer_commit(struct file_writer *writer, struct error *error)
 {
     /* A failed fsync is final: the kernel may have dropped the pages that it could not write. */
     if (fsync(writer->descriptor) != 0) return refuse("cannot make a file durable", error);
+    if (writer->left && !is_ours(writer))
+        return error_set(error, STATUS_CONFLICT, "another writer has taken the file over");
     if (renameat(writer->directory, writer->temporary, writer->directory, writer->name) != 0)
         return refuse("cannot put a file in place", error);
     writer->temporary[0] = '\0';

@@ -20,7 +20,9 @@ MUST_CHECK enum status file_writer_open(const char *path, int64_t bytes, struct 
 
 /* Like file_writer_open, but the temporary file has a fixed name (.deltaq-NAME.part) and file_writer_close keeps it, so
  * that a later writer of this path can continue it. *found: a temporary or finished file of `bytes` bytes (> 0) exists
- * and is continued; otherwise a new one begins. One writer per path. Statuses of file_writer_open. */
+ * and is continued; otherwise a new one begins. A file that a living writer still has, or that has another link, is
+ * copied first, so that nothing else is changed; that writer's commit then gives STATUS_CONFLICT. Statuses of
+ * file_writer_open. */
 MUST_CHECK enum status file_writer_take_up(const char *path, int64_t bytes, struct file_writer **out, bool *found,
                                            struct error *error);
 /* For a writer of file_writer_take_up: reads bytes that were written; makes them durable in the temporary file.
