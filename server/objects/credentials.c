@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* EARLY: how long before their end keys are renewed. BELIEVED: how long the keys of a source without an end are used,
- * because somebody may rewrite the file. NONE: how long to wait before asking again when no source has ever had keys,
- * because a missing metadata service answers slowly. */
-enum { EARLY_SECONDS = 300, BELIEVED_SECONDS = 60, NONE_SECONDS = 600 };
+/* EARLY: how long before their end keys are renewed. BELIEVED: how long the keys of a source without an end are used
+ * before it is asked again, because somebody may rewrite the file. KEPT: how long they are used when it has none any
+ * more. WRITTEN: how long a file must have been as it is; the program that writes it may not be finished. NONE: how
+ * long to wait before asking again when no source has ever had keys, because a missing metadata service answers
+ * slowly. */
+enum { EARLY_SECONDS = 300, BELIEVED_SECONDS = 60, KEPT_SECONDS = 300, WRITTEN_SECONDS = 3, NONE_SECONDS = 600 };
 
 static const struct credentials_source *const chain[] = {&credentials_source_environment, &credentials_source_identity,
                                                          &credentials_source_file, &credentials_source_container,
@@ -22,7 +24,8 @@ struct credentials {
     struct credentials_found found;
     const char *source;                   /* NULL: no source was asked yet */
     const struct credentials_source *had; /* the last source that had keys; NULL: there has been none */
-    time_t believed;                      /* the end of their use */
+    time_t asked, believed;               /* when a source was asked, and when to ask again */
+    time_t good_until;                    /* how long the keys are used when no source gives others */
 };
 
 /* ---- the environment ---- */
@@ -133,8 +136,28 @@ static enum status find(const struct credentials *credentials, struct credential
     return status;
 }
 
-/* Takes the keys of the first source that has any. Known keys stay until they expire when a source fails before that,
- * and also when no source has keys any more, which may be true for a moment only. */
+/* Whether somebody may be writing the file of these keys, so that a part of it is missing. A moment ahead is one of a
+ * wrong clock, which says nothing. */
+static bool is_fresh(const struct credentials_found *found, time_t now)
+{
+    return found->changed > 0 && now >= found->changed && now - found->changed < WRITTEN_SECONDS;
+}
+
+static void put(struct credentials *credentials, const struct credentials_found *found,
+                const struct credentials_source *source, time_t now)
+{
+    if (source != NULL) credentials->had = source;
+    credentials->found = *found;
+    credentials->source = source != NULL ? source->name : "none";
+    credentials->believed = now + (credentials->had != NULL ? BELIEVED_SECONDS : NONE_SECONDS);
+    credentials->good_until = now + BELIEVED_SECONDS + KEPT_SECONDS;
+    if (found->expires == 0) return;
+    credentials->believed = found->expires - EARLY_SECONDS;
+    credentials->good_until = found->expires;
+}
+
+/* Takes the keys of the first source that has any. Known keys stay while they are good when a source fails, when its
+ * file was just written, and also when no source has keys any more, which may be true for a moment only. */
 static enum status ask(struct credentials *credentials, time_t now, struct error *error)
 {
     const struct credentials_source *source;
@@ -142,16 +165,15 @@ static enum status ask(struct credentials *credentials, time_t now, struct error
     if (found == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for credentials");
     enum status status = find(credentials, found, &source, error);
     const struct credentials_found *old = &credentials->found;
-    const bool old_ones = credentials->source != NULL && old->keys.access[0] != '\0' && old->expires > now;
-    if (status == STATUS_OK && (source != NULL || !old_ones)) {
-        if (source != NULL) credentials->had = source;
-        credentials->found = *found;
-        credentials->source = source != NULL ? source->name : "none";
-        credentials->believed = now + (credentials->had != NULL ? BELIEVED_SECONDS : NONE_SECONDS);
-        if (found->expires > 0) credentials->believed = found->expires - EARLY_SECONDS;
-    } else if (old_ones) {
-        credentials->believed = now + BELIEVED_SECONDS < old->expires ? now + BELIEVED_SECONDS : old->expires;
+    const bool old_ones = credentials->source != NULL && old->keys.access[0] != '\0' && credentials->good_until > now;
+    const bool fresh = is_fresh(found, now);
+    credentials->asked = now;
+    if (old_ones && (status != STATUS_OK || source == NULL || fresh)) {
+        const time_t next = now + (fresh ? WRITTEN_SECONDS : BELIEVED_SECONDS);
+        credentials->believed = next < credentials->good_until ? next : credentials->good_until;
         status = STATUS_OK;
+    } else if (status == STATUS_OK) {
+        put(credentials, found, source, now);
     }
     credentials_wipe(&found->keys);
     free(found);
@@ -165,7 +187,8 @@ static enum status take(struct credentials *credentials, struct credentials_keys
     const struct credentials_found *found = &credentials->found;
     const time_t now = time(NULL);
     (void)pthread_mutex_lock(&credentials->lock);
-    if (credentials->source == NULL || now >= credentials->believed) status = ask(credentials, now, error);
+    if (credentials->source == NULL || now >= credentials->believed || now < credentials->asked) /* or set back */
+        status = ask(credentials, now, error);
     if (status == STATUS_OK && out != NULL) *out = found->keys;
     if (status == STATUS_OK && source != NULL)
         (void)snprintf(source, CREDENTIALS_SOURCE, "%s%s%s", credentials->source, found->role[0] != '\0' ? ", " : "",

@@ -10,9 +10,9 @@
  *                 …_TOKEN_FILE
  *   instance      the metadata service of the machine (IMDSv2), unless AWS_EC2_METADATA_DISABLED is "true"
  *
- * None of them is fine, for public buckets. What expires is asked for again before it does; keys stay in use until they
- * expire while nothing hands out new ones. Secrets stay in memory: they are in no message and no log. Threads may share
- * it. */
+ * None of them is fine, for public buckets. What expires is asked for again before it does. While nothing hands out new
+ * ones, keys stay in use until they expire, and those without an end for five minutes. Secrets stay in memory: they are
+ * in no message and no log. Threads may share it. */
 #ifndef OBJECTS_CREDENTIALS_H
 #define OBJECTS_CREDENTIALS_H
 

@@ -131,6 +131,7 @@ static enum status find_keys(const struct credentials_environment *environment, 
     struct credentials_profile *profile = &link->profile;
     const char *name = link->name;
     const enum status status = credentials_profile_read(environment, name, profile, error);
+    if (profile->changed > out->changed) out->changed = profile->changed;
     if (status != STATUS_OK || (link->optional && is_bare(profile))) return status;
     if (!profile->found)
         return error_set(error, STATUS_INVALID, "the shared files have no profile \"%.200s\" (AWS_PROFILE)", name);

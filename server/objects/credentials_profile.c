@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define PLACE(field) offsetof(struct credentials_profile, field), sizeof((struct credentials_profile *)NULL)->field
 
@@ -103,6 +104,12 @@ static bool is_absent(int fault)
     return fault == ENOENT || fault == ENOTDIR;
 }
 
+static void note_change(struct credentials_profile *profile, int file)
+{
+    struct stat found;
+    if (fstat(file, &found) == 0 && found.st_mtime > profile->changed) profile->changed = found.st_mtime;
+}
+
 static enum status read_file(struct reading *reading, const char *home, struct error *error)
 {
     const struct file *file = reading->file;
@@ -117,6 +124,7 @@ static enum status read_file(struct reading *reading, const char *home, struct e
     if (stream == NULL)
         return error_set(error, errno == EIO ? STATUS_IO : STATUS_INVALID, "%s cannot be read: %s", file->title,
                          strerror(errno));
+    note_change(reading->profile, fileno(stream));
     while (getline(&line, &size, stream) >= 0) read_line(reading, line);
     if (line != NULL) explicit_bzero(line, size);
     const bool whole = feof(stream) != 0; /* false when there was no memory for a line */

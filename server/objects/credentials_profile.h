@@ -25,6 +25,7 @@ struct credentials_profile {
     char source[CREDENTIALS_PROFILE_NAME]; /* the profile whose keys ask for the role */
     char source_kind[32];                  /* or who else has such keys: "Ec2InstanceMetadata" */
     char code_device[CREDENTIALS_KEY];     /* asks a person for a code */
+    time_t changed;                        /* when the newer of the files was written; 0: there is none */
     bool elsewhere;                        /* the keys come from a program or a login */
 };
 

@@ -18,6 +18,7 @@ struct credentials_environment {
 struct credentials_found {
     struct credentials_keys keys; /* keys.access is "" when the source has none */
     time_t expires;               /* 0: never */
+    time_t changed;               /* when the newest file that was read for them was written; 0: none was */
     char role[CREDENTIALS_ROLE];  /* whose keys they are, where the source is told that; "": it is not */
     bool silent;                  /* no keys, because no answer came: the source may not exist, or have trouble */
 };
