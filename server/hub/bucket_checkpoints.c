@@ -85,9 +85,20 @@ static bool has_place(const char *text)
     return strcmp(text, written) == 0;
 }
 
-/* Turns the group into the files of a repository. `modified` is the newest time of the files that are used. */
-static enum status read_group(const struct repository_caller *caller, const char *place, struct listing_item *items,
-                              size_t count, struct bucket_checkpoint *out, bool *found, struct error *error)
+/* The newest time of the files that are used. */
+static double newest(const struct listing_item *items, size_t count, size_t directory,
+                     const struct repository_file *files, size_t taken)
+{
+    double found = 0;
+    for (size_t i = 0; i < count; i++)
+        if (find_file(files, taken, items[i].name + directory) != NULL) found = fmax(found, items[i].modified);
+    return found;
+}
+
+/* Turns the group into the files of a repository. */
+static enum status read_group(const struct repository_caller *caller, const char *place, double now,
+                              struct listing_item *items, size_t count, struct bucket_checkpoint *out, bool *found,
+                              struct error *error)
 {
     struct repository_file *files = NULL;
     size_t file_count = 0, taken = 0;
@@ -107,10 +118,7 @@ static enum status read_group(const struct repository_caller *caller, const char
     }
     if (status == STATUS_OK) status = bucket_files_commit(files, taken, out->commit, error);
     out->whole = status == STATUS_OK && shards_are_there(files, taken);
-    out->modified = 0;
-    for (size_t i = 0; i < count; i++)
-        if (find_file(files, taken, items[i].name + directory) != NULL)
-            out->modified = fmax(out->modified, items[i].modified);
+    out->age = now - newest(items, count, directory, files, taken);
     *found = status == STATUS_OK;
     free(files);
     return status;
@@ -137,7 +145,8 @@ enum status bucket_checkpoints_find(const struct repository_caller *caller, cons
             if (larger != NULL) *out = larger;
         }
         if (status == STATUS_OK)
-            status = read_group(caller, place, &listing.items[i], end - i, &(*out)[*count], &found, error);
+            status =
+                read_group(caller, place, listing.time, &listing.items[i], end - i, &(*out)[*count], &found, error);
         *count += found;
     }
     listing_reset(&listing);

@@ -7,7 +7,7 @@
 struct bucket_checkpoint {
     char place[OBJECTS_PLACE_MOST + 8]; /* "s3://bucket/prefix/step1000" */
     char commit[NAMES_COMMIT];          /* of bucket_files.h */
-    double modified;                    /* when the last of its files changed, in seconds since 1970 */
+    double age;                         /* seconds since the last of its files changed, by the server's clock */
     bool whole;                         /* no shard is missing, by the number that the names of the shards tell */
 };
 

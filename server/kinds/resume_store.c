@@ -425,7 +425,7 @@ static size_t run_length(const char *name)
 }
 
 enum status resume_store_clean(const struct artifact_store *store,
-                               enum status (*ended)(void *owner, const char *run, double newest, bool *yes,
+                               enum status (*ended)(void *owner, const char *run, double age, bool *yes,
                                                     struct error *error),
                                void *owner, int *removed, struct error *error)
 {
@@ -443,7 +443,7 @@ enum status resume_store_clean(const struct artifact_store *store,
                        run_length(listing.items[next].name) == length;
              next++)
             if (listing.items[next].modified > newest) newest = listing.items[next].modified;
-        status = ended(owner, run, newest, &yes, error);
+        status = ended(owner, run, listing.time - newest, &yes, error);
         for (size_t k = i; status == STATUS_OK && yes && k < next; k++)
             status = resume_object_remove(store, run, listing.items[k].name + length + 1, 0, NULL, error);
         *removed += yes && status == STATUS_OK;

@@ -60,10 +60,10 @@ MUST_CHECK enum status resume_store_remove(const struct artifact_store *store, c
                                            double until, struct error *error);
 
 /* For every run with state in the bucket at the time of the call: calls `ended`, and removes the state if *yes.
- * `newest`: when the latest object of the run was written, in seconds since 1970. Statuses of bucket_ask and of
- * `ended`. */
+ * `age`: seconds since the latest object of the run was written, by the clock of the bucket. Statuses of bucket_ask and
+ * of `ended`. */
 MUST_CHECK enum status resume_store_clean(const struct artifact_store *store,
-                                          enum status (*ended)(void *owner, const char *run, double newest, bool *yes,
+                                          enum status (*ended)(void *owner, const char *run, double age, bool *yes,
                                                                struct error *error),
                                           void *owner, int *removed, struct error *error);
 

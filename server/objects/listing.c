@@ -141,6 +141,7 @@ enum status listing_make(const struct bucket *bucket, const struct asking *askin
         if (status == STATUS_OK) status = make_query(page, deep, query, error);
         const struct bucket_request request = {.query = query, .what = what};
         if (status == STATUS_OK) status = bucket_ask(bucket, asking, &request, head, &body, error);
+        if (status == STATUS_OK && i == 0) out->time = head->date >= 0 ? head->date : (double)time(NULL);
         if (status == STATUS_OK) status = read_page(page, &body, error);
         more = status == STATUS_OK && page->more;
         if (more && page->next[0] == '\0')

@@ -16,6 +16,7 @@ struct listing_item {
 struct listing {
     struct listing_item *items; /* owned, in the order of their keys */
     size_t count, capacity;
+    double time; /* when it began by the server's clock, which `modified` goes by; this machine's where it tells none */
 };
 
 /* Lists the objects below `place` as a directory: only direct ones, or with `deep` those of all subdirectories. Objects

@@ -220,12 +220,12 @@ static enum status ask_locked(struct connection *connection, void *context, stru
 }
 
 /* A run that is retried after this check begins without saved state, because all of it was listed before. */
-static enum status has_ended(void *owner, const char *run, double newest, bool *yes, struct error *error)
+static enum status has_ended(void *owner, const char *run, double age, bool *yes, struct error *error)
 {
     struct asked_run asked = {.run = run};
     bool unknown; /* does not matter: the transaction changed nothing */
     const enum status status = connection_transaction(owner, ask_locked, &asked, &unknown, error);
-    *yes = asked.known ? asked.ended : (double)time(NULL) - newest > UNKNOWN_SECONDS;
+    *yes = asked.known ? asked.ended : age > UNKNOWN_SECONDS;
     return status;
 }
 

@@ -67,6 +67,11 @@ static void take_retry(struct transfer_head *head, const char *value)
     if (when >= 0) head->wait_seconds = when > time(NULL) ? difftime(when, time(NULL)) : 0;
 }
 
+static void take_date(struct transfer_head *head, const char *value)
+{
+    head->date = (double)curl_getdate(value, NULL);
+}
+
 static void take_coding(struct transfer_head *head, const char *value)
 {
     head->encoded = strcasecmp(value, "identity") != 0 && strcasecmp(value, "aws-chunked") != 0;
@@ -106,6 +111,7 @@ static const struct row {
     OWN("link", take_link),
     OWN("ratelimit", take_limit),
     OWN("retry-after", take_retry),
+    OWN("date", take_date),
     TEXT("x-repo-commit", commit),
     ETAG("x-linked-etag", linked_etag),
     NUMBER("x-linked-size", linked_bytes),
@@ -136,7 +142,7 @@ static void take_header(struct transfer_head *head, const char *name, const char
 void transfer_head_clear(struct transfer_head *head)
 {
     *head = (struct transfer_head){
-        .linked_bytes = -1, .range_first = -1, .range_total = -1, .length = -1, .wait_seconds = -1};
+        .linked_bytes = -1, .range_first = -1, .range_total = -1, .length = -1, .wait_seconds = -1, .date = -1};
 }
 
 void transfer_head_line(struct transfer_head *head, const char *bytes, size_t length)

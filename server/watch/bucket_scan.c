@@ -5,10 +5,10 @@
 #include "watch/scan.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct bucket_scan_found {
     struct bucket_checkpoint *checkpoints; /* owned */
@@ -62,10 +62,10 @@ void bucket_scan_free(struct bucket_scan_found *found)
 
 /* ---- registering ---- */
 
+/* The machines of a store may disagree a little, so an age may be below 0. */
 static bool is_restless(const struct bucket_scan_request *request, const struct bucket_checkpoint *checkpoint)
 {
-    const double age = (double)time(NULL) - checkpoint->modified;
-    return request->quiet_seconds > 0 && age >= 0 && age < request->quiet_seconds;
+    return request->quiet_seconds > 0 && fabs(checkpoint->age) < request->quiet_seconds;
 }
 
 static json_t *number_or_null(int64_t value)
