@@ -121,11 +121,14 @@ static bool is_secret(const struct closures *closures, const struct stat *found)
     return false;
 }
 
-/* Whether what lies in directory number `i` below the name at `rest` ("" for the directory itself) is closed. */
+/* Whether what lies in directory number `i` below the name at `rest` ("" for the directory itself) is closed. Names
+ * with a dot in what is open are of snapshots that are being made or evicted (hub_cache.h), which lack files. */
 static bool closes(int i, const char *rest)
 {
     const size_t length = strcspn(rest, "/");
-    return closed[i].open == NULL || strlen(closed[i].open) != length || strncmp(rest, closed[i].open, length) != 0;
+    if (closed[i].open == NULL || strlen(closed[i].open) != length || strncmp(rest, closed[i].open, length) != 0)
+        return true;
+    return rest[length] == '/' && rest[length + 1] == '.';
 }
 
 bool roots_closed(const struct roots *roots, const char *path)

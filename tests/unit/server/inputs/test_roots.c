@@ -66,12 +66,14 @@ static int setup(void **state)
     assert_int_equal(symlink(at("in"), at("alias")), 0);
     assert_int_equal(mkdir(at("in/data"), 0700) + mkdir(at("in/data/pg"), 0700) + mkdir(at("in/data/hub"), 0700) +
                          mkdir(at("in/data/hub/blobs"), 0700) + mkdir(at("in/data/hub/snapshots"), 0700) +
-                         mkdir(at("in/data/pgs"), 0700) + mkdir(at("in/safe"), 0700),
+                         mkdir(at("in/data/hub/snapshots/.key"), 0700) + mkdir(at("in/data/pgs"), 0700) +
+                         mkdir(at("in/safe"), 0700),
                      0);
     make_file("in/data/pg/hba");
     make_file("in/data/pgs/file");
     make_file("in/data/hub/blobs/oid");
     make_file("in/data/hub/snapshots/file");
+    make_file("in/data/hub/snapshots/.key/file");
     make_file("in/data/file");
     make_file("in/safe/dump");
     assert_int_equal(symlink("../safe", at("in/data/backups")), 0);
@@ -98,6 +100,7 @@ static int teardown(void **state)
                                         "in/data/pgs/file",
                                         "in/data/hub/blobs/oid",
                                         "in/data/hub/snapshots/file",
+                                        "in/data/hub/snapshots/.key/file",
                                         "in/data/file",
                                         "in/safe/dump",
                                         "in/data/backups",
@@ -105,6 +108,7 @@ static int teardown(void **state)
     static const char *const directories[] = {"in/data/pg",
                                               "in/data/pgs",
                                               "in/data/hub/blobs",
+                                              "in/data/hub/snapshots/.key",
                                               "in/data/hub/snapshots",
                                               "in/data/hub",
                                               "in/data",
@@ -230,6 +234,8 @@ static void test_what_the_server_keeps_for_itself_is_closed(void **state)
     expect_closed(at("in/data/hub"));
     expect_closed(at("in/data/hub/blobs/oid"));
     expect_closed(at("in/data/hub/snap"));
+    expect_closed(at("in/data/hub/snapshots/.key")); /* one that is being made */
+    expect_closed(at("in/data/hub/snapshots/.key/file"));
     expect_refused(inside, "data/pg/hba", "the server keeps for itself");
     expect_refused(inside, at("in/data/backups/dump"), "the server keeps for itself");
     expect_refused(inside, "safe/dump", "the server keeps for itself"); /* which data/backups leads to */
