@@ -1,5 +1,6 @@
 #include "hub/hub_cache.h"
 
+#include "base/clock.h"
 #include "base/directory.h"
 #include "base/hex.h"
 #include "transfer/backoff.h"
@@ -8,6 +9,7 @@
 #include <fcntl.h>
 #include <fts.h>
 #include <limits.h>
+#include <math.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,12 +116,16 @@ static enum status is_there(const struct hub_cache *cache, const char *key, bool
     return seen || errno == ENOENT ? STATUS_OK : error_set_errno(error, "looking for a snapshot of the hub");
 }
 
+/* How long a run waits before its log says what for. */
+static const double SILENT_SECONDS = 2;
+
 /* Locks the file of `key`. *fd is -1 when another process has the lock and `wait` is false. Eviction may remove the
  * file between open and flock, so it is checked afterwards. A file system without locks gives another error, and the
  * lock then counts as taken. */
 static enum status lock(const struct hub_cache *cache, const char *key, int how, bool wait,
                         const struct monitor *monitor, int *fd, struct error *error)
 {
+    double said_at = clock_seconds() + SILENT_SECONDS;
     for (;;) {
         struct stat opened;
         *fd = openat(cache->locks, key, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -134,6 +140,11 @@ static enum status lock(const struct hub_cache *cache, const char *key, int how,
         (void)close(*fd);
         *fd = -1;
         if (busy && !wait) return STATUS_OK;
+        if (busy && clock_seconds() >= said_at) {
+            monitor_log(monitor,
+                        "waits until another process on this data directory has fetched or evicted these files");
+            said_at = INFINITY;
+        }
         const enum status status = backoff_sleep(busy ? 0.05 : 0, monitor, error);
         if (status != STATUS_OK) return status;
     }
@@ -287,14 +298,36 @@ enum status hub_cache_adopt(const struct hub_cache_hold *hold, const struct hub_
     return fsync(cache->blobs) == 0 ? STATUS_OK : error_set_errno(error, "making a download durable");
 }
 
+/* Makes the directories of the snapshot durable: those that the names of its files made, then its own. */
+static enum status sync_directories(int directory, struct error *error)
+{
+    char path[64];
+    bool durable = true;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d/.", directory);
+    char *paths[] = {path, NULL};
+    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_NOSTAT, NULL);
+    for (const FTSENT *entry; tree != NULL && durable && (entry = fts_read(tree)) != NULL;) {
+        if (entry->fts_info != FTS_DP) continue;
+        const int fd = open(entry->fts_accpath, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        durable = fd >= 0 && fsync(fd) == 0;
+        if (fd >= 0) (void)close(fd);
+    }
+    durable = durable && tree != NULL;
+    const enum status status = durable ? STATUS_OK : error_set_errno(error, "making a snapshot durable");
+    if (tree != NULL) (void)fts_close(tree);
+    return status;
+}
+
 enum status hub_cache_publish(const struct hub_cache_hold *hold, struct error *error)
 {
     char staging[HUB_CACHE_KEY + 1];
     staging_name(hold, staging);
     const int directory = openat(hold->snapshots, staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    const bool durable = directory >= 0 && fsync(directory) == 0;
-    if (directory >= 0) (void)close(directory);
-    if (!durable || renameat(hold->snapshots, staging, hold->snapshots, hold->key) != 0 || fsync(hold->snapshots) != 0)
+    if (directory < 0) return error_set_errno(error, "opening a snapshot");
+    const enum status status = sync_directories(directory, error);
+    (void)close(directory);
+    if (status != STATUS_OK) return status;
+    if (renameat(hold->snapshots, staging, hold->snapshots, hold->key) != 0 || fsync(hold->snapshots) != 0)
         return error_set_errno(error, "putting a snapshot in place");
     return STATUS_OK;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* SHA-256 of "abc", FIPS 180-4; git hash-object of the same three bytes. */
@@ -171,6 +172,29 @@ static void make(const struct place *place, const char *key, const char *oid, si
     hub_cache_release(hold);
 }
 
+/* The directories that were made durable, by inode. */
+static ino_t synced[64];
+static size_t synced_count;
+
+/* In place of the C library's. */
+int fsync(int fd)
+{
+    struct stat found;
+    if (fstat(fd, &found) == 0 && S_ISDIR(found.st_mode) && synced_count < 64) synced[synced_count++] = found.st_ino;
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static bool was_synced(const struct place *place, const char *name)
+{
+    char path[300];
+    struct stat found;
+    (void)snprintf(path, sizeof path, "%s/%s", place->directory, name);
+    assert_int_equal(stat(path, &found), 0);
+    for (size_t i = 0; i < synced_count; i++)
+        if (synced[i] == found.st_ino) return true;
+    return false;
+}
+
 static bool is_there(const struct place *place, const char *key)
 {
     struct error error;
@@ -205,6 +229,49 @@ static void test_a_snapshot_is_there_as_a_whole(void **state)
     hub_cache_release(hold);
     assert_int_equal(hub_cache_take_to_make(place->cache, key, &nobody, &hold, &error), STATUS_OK);
     assert_null(hold);
+}
+
+/* Files lie in directories of their own: without these a power failure would leave a snapshot that lacks them. */
+static void test_a_snapshot_is_durable_with_all_its_directories(void **state)
+{
+    static const char *const names[] = {"", "/a", "/a/b"};
+    const struct place *place = *state;
+    char key[HUB_CACHE_KEY], name[HUB_CACHE_KEY + 32];
+    key_of('a', key);
+    synced_count = 0;
+    make(place, key, ABC_GIT, 1000);
+    assert_true(was_synced(place, "snapshots") && was_synced(place, "blobs"));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        (void)snprintf(name, sizeof name, "snapshots/%s%s", key, names[i]);
+        if (!was_synced(place, name)) fail_msg("%s was not synced", name);
+    }
+}
+
+static void note_line(void *owner, const char *line)
+{
+    (void)snprintf(owner, 200, "%s", line);
+}
+
+/* Gives up once the log has a line, or after ten seconds. */
+static enum status check_line(void *owner, struct error *error)
+{
+    static int looks;
+    const char *line = owner;
+    return line[0] != '\0' || ++looks > 200 ? error_set(error, STATUS_CANCELLED, "enough") : STATUS_OK;
+}
+
+static void test_who_waits_for_another_process_says_so(void **state)
+{
+    const struct place *place = *state;
+    char key[HUB_CACHE_KEY], line[200] = "";
+    struct error error;
+    struct hub_cache_hold *making, *hold;
+    const struct monitor monitor = {.owner = line, .log = note_line, .check = check_line};
+    key_of('a', key);
+    assert_int_equal(hub_cache_take_to_make(place->cache, key, &nobody, &making, &error), STATUS_OK);
+    assert_int_equal(hub_cache_take(place->cache, key, &monitor, &hold, &error), STATUS_CANCELLED);
+    assert_non_null(strstr(line, "waits until another process"));
+    hub_cache_release(making);
 }
 
 static void test_what_was_never_finished_is_cleared(void **state)
@@ -363,6 +430,8 @@ int main(void)
         TEST(test_one_at_a_time_has_a_file),
         TEST(test_absurd_sizes_are_refused),
         TEST(test_a_snapshot_is_there_as_a_whole),
+        TEST(test_a_snapshot_is_durable_with_all_its_directories),
+        TEST(test_who_waits_for_another_process_says_so),
         TEST(test_what_was_never_finished_is_cleared),
         TEST(test_a_blob_of_another_size_is_refused),
         cmocka_unit_test(test_keys_depend_on_all_and_not_on_order),
