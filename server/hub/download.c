@@ -31,6 +31,7 @@ struct wanted {
     bool *busy;            /* [ranges], owned: a request is under way */
     char *location;        /* owned; NULL: the hub itself */
     enum route route;
+    bool said;  /* that another process has it */
     bool whole; /* the server does not support ranges: one request for the whole file */
     int requests, moves, wrong;
     int failures; /* tries that failed */
@@ -201,8 +202,12 @@ static enum status wanted_open(struct download *download, struct wanted *wanted,
         wanted_close(wanted);
         return STATUS_OK;
     }
-    wanted->not_before = clock_seconds() + BUSY_SECONDS;
-    if (wanted->ranges == NULL) return STATUS_OK;
+    if (wanted->ranges == NULL) {
+        if (!wanted->said) monitor_log(request->monitor, "%s: waits until another process has fetched it", file->name);
+        wanted->said = true;
+        wanted->not_before = clock_seconds() + BUSY_SECONDS;
+        return STATUS_OK;
+    }
     wanted->not_before = 0;
     wanted->stage = STAGE_OPEN;
     wanted->route = request->source->direct ? ROUTE_KNOWN : ROUTE_UNKNOWN;

@@ -1,13 +1,16 @@
 """A hub that asks for a pause, is away, or refuses several requests at a time: who waits, for how long, and who does
 not."""
 
+import json
 import os
+import subprocess
 import time
 
 import models
 import pytest
 from hub_stand_in import sha256
 from test_hub import fetch, fetched, files_of, hub, post_fetch, quiet, served, small  # noqa: F401 (fixtures)
+from service import BINARY
 from test_watch import until
 
 
@@ -103,3 +106,28 @@ def test_an_address_that_expires_is_asked_for_once(served, hub):
     assert served.wait(run)["error"]["code"] == "corrupt"  # no checkpoint
     assert (served.data / "hub/blobs" / f"sha256-{sha256(data)}").stat().st_size == len(data)
     assert len(hub.asked("resolve.*data.bin")) == 2
+
+
+def test_a_file_that_another_process_fetches_for_another_checkpoint_is_waited_for_and_said(served, hub, tmp_path):
+    files = files_of(tmp_path, seed=61)
+    for revision in ("first", "second"):
+        hub.add("lab/shared", revision, {**files, "trainer_state.json": json.dumps({"of": revision}).encode()})
+    command = [BINARY, "worker", "--data-dir", served.data, "--root", served.files, "--threads", "1"]
+    with open(tmp_path / "log", "wb") as log:
+        second = subprocess.Popen(command, env=served.environment, stdout=log, stderr=log)
+    try:
+        hold = hub.fail("store", "blobs", "hold", after=1000)
+        runs = [post_fetch(served, {"repo": "lab/shared", "revision": "first"}).json["id"]]
+        assert hold.reached.wait(60)
+        runs.append(post_fetch(served, {"repo": "lab/shared", "revision": "second"}).json["id"])
+        said = (f"select count(*) from run_events where run = '{runs[1]}'"
+                " and data ->> 'line' like '%waits until another%'")
+        end = time.monotonic() + 60
+        while served.sql(said) == [["0"]] and time.monotonic() < end:
+            time.sleep(0.05)
+        hold.released.set()
+        assert [served.wait(run)["state"] for run in runs] == ["succeeded"] * 2
+        assert served.sql(said) == [["1"]]
+    finally:
+        second.terminate()
+        assert second.wait(40) == 0
