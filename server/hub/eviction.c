@@ -14,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ABANDONED_SECONDS = 3600 };
+/* IN_USE: when a run is tried again that found no space because other runs need what is there. */
+enum { ABANDONED_SECONDS = 3600, IN_USE_SECONDS = 120 };
 
 /* Calls `visit` for each entry of `directory` until it returns false. */
 static enum status each(int directory, bool (*visit)(void *owner, int directory, const char *name), void *owner,
@@ -182,11 +183,22 @@ static void evict(const struct hub_cache *cache, const struct candidate *item, c
 static enum status no_space(const struct hub_cache *cache, int64_t bytes, struct error *error)
 {
     static const double gibibyte = 1 << 30;
-    return error_set(
-        error, STATUS_DISK_FULL,
-        "%.3f GiB are to be fetched; the cache may hold %.3f GiB, %.3f GiB of the disk are free, and runs need what is "
-        "there: wait for them, free space, or raise --hub-cache",
-        (double)bytes / gibibyte, (double)cache->most / gibibyte, (double)disk_free(cache) / gibibyte);
+    return error_set(error, STATUS_DISK_FULL,
+                     "%.3f GiB are to be fetched; the cache may hold %.3f GiB, and %.3f GiB of the disk are free: free"
+                     " space, or raise --hub-cache",
+                     (double)bytes / gibibyte, (double)cache->most / gibibyte, (double)disk_free(cache) / gibibyte);
+}
+
+/* It would fit if everything were evicted (eviction_check), so there is space when other runs have ended. */
+static enum status in_use(const struct hub_cache *cache, int64_t bytes, struct error *error)
+{
+    static const double gibibyte = 1 << 30;
+    (void)error_set(error, STATUS_UNAVAILABLE,
+                    "%.3f GiB are to be fetched; the cache may hold %.3f GiB, and running runs need what is there: wait"
+                    " for them, or raise --hub-cache",
+                    (double)bytes / gibibyte, (double)cache->most / gibibyte);
+    error->again_seconds = IN_USE_SECONDS;
+    return STATUS_UNAVAILABLE;
 }
 
 enum status eviction_most(const struct hub_cache *cache, int64_t *out, struct error *error)
@@ -244,7 +256,7 @@ enum status eviction_make_space(const struct hub_cache *cache, int64_t bytes, co
     if (status == STATUS_OK) status = has_space(cache, bytes, &space, error);
     if (status == STATUS_OK && !space) status = candidates_list(cache, &list, error);
     if (status == STATUS_OK && !space) status = candidates_evict(cache, bytes, &list, monitor, &space, error);
-    if (status == STATUS_OK && !space) status = no_space(cache, bytes, error);
+    if (status == STATUS_OK && !space) status = in_use(cache, bytes, error);
     free(list.items);
     return status;
 }

@@ -12,7 +12,8 @@ struct eviction_need {
 
 /* Evicts until `bytes` more fit under the cache's bound and, with a tenth to spare, on the disk: first abandoned
  * downloads, then snapshots that no process holds, the least recently used first. STATUS_TOO_LARGE: more than the
- * bound; STATUS_DISK_FULL: all that may be evicted is not enough. */
+ * bound; STATUS_DISK_FULL: all that is there would not be enough; STATUS_UNAVAILABLE: what is not in use is not, so it
+ * should be tried again when other runs have ended (error->again_seconds). */
 MUST_CHECK enum status eviction_make_space(const struct hub_cache *cache, int64_t bytes,
                                            const struct eviction_need *needs, size_t need_count,
                                            const struct monitor *monitor, struct error *error);

@@ -372,7 +372,8 @@ static void test_what_runs_need_goes_last_or_stays(void **state)
     assert_true(is_there(place, keys[0]) && is_there(place, keys[1]) && !is_there(place, keys[2]));
     assert_int_equal(eviction_make_space(place->cache, 2 * BLOB_BYTES, needs, 2, &nobody, &error), STATUS_OK);
     assert_true(is_there(place, keys[0]) && !is_there(place, keys[1]));
-    assert_int_equal(eviction_make_space(place->cache, 3 * BLOB_BYTES, needs, 2, &nobody, &error), STATUS_DISK_FULL);
+    assert_int_equal(eviction_make_space(place->cache, 3 * BLOB_BYTES, needs, 2, &nobody, &error), STATUS_UNAVAILABLE);
+    assert_int_equal(error.again_seconds, 120);
     assert_true(is_there(place, keys[0]));
 }
 
@@ -384,7 +385,7 @@ static void test_what_is_held_stays(void **state)
     struct error error;
     make_three(place, keys);
     assert_int_equal(hub_cache_take(place->cache, keys[0], NULL, &hold, &error), STATUS_OK);
-    assert_int_equal(eviction_make_space(place->cache, 3 * BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_DISK_FULL);
+    assert_int_equal(eviction_make_space(place->cache, 3 * BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_UNAVAILABLE);
     assert_true(is_there(place, keys[0]) && !is_there(place, keys[1]) && !is_there(place, keys[2]));
     hub_cache_release(hold);
     assert_int_equal(eviction_make_space(place->cache, 3 * BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_OK);
@@ -405,7 +406,7 @@ static void test_a_shared_blob_stays_as_long_as_one_needs_it(void **state)
     assert_int_equal(eviction_used(place->cache, &used, &error), STATUS_OK);
     assert_in_range(used, BLOB_BYTES, BLOB_BYTES + 8192);
     memcpy(need.key, keys[1], HUB_CACHE_KEY);
-    assert_int_equal(eviction_make_space(place->cache, LIMIT - 1000, &need, 1, &nobody, &error), STATUS_DISK_FULL);
+    assert_int_equal(eviction_make_space(place->cache, LIMIT - 1000, &need, 1, &nobody, &error), STATUS_UNAVAILABLE);
     assert_true(!is_there(place, keys[0]) && is_there(place, keys[1]));
     assert_int_equal(faccessat(place->cache->blobs, ABC_GIT, F_OK, 0), 0);
 }
