@@ -10,7 +10,7 @@ import models
 import pytest
 from hub_stand_in import sha256
 from test_hub import fetch, fetched, files_of, hub, post_fetch, quiet, served, small  # noqa: F401 (fixtures)
-from service import BINARY
+from service import BINARY, Service
 from test_watch import until
 
 
@@ -131,3 +131,32 @@ def test_a_file_that_another_process_fetches_for_another_checkpoint_is_waited_fo
     finally:
         second.terminate()
         assert second.wait(40) == 0
+
+
+def test_a_fetch_without_space_is_tried_again_when_other_runs_have_ended(hub, tmp_path):
+    """The cache has space for one of two checkpoints, and a run reads the other."""
+    for i in range(2):
+        files = files_of(tmp_path / f"model-{i}", seed=70 + i, hidden_size=64, intermediate_size=256)
+        hub.add("lab/narrow", f"step{i}", files)
+    bound = int(len(files["model.safetensors"]) * 1.5)
+    service = Service(tmp_path / "service", "--threads", "1", "--workers", "2", "--hub-cache", str(bound),
+                      environment={"HF_ENDPOINT": hub.url})
+    try:
+        service.post("/v1/trajectories/narrow/discover", {"repo": "lab/narrow"})
+        service.sequences("ids", models.rows(2, 16))
+        post = [{"kind": "evaluate", "params": {"checkpoint": f"narrow/step{i}", "dataset": "ids",
+                                                "sequence_length": None}} for i in range(2)]
+        with service.gate.holding("evaluate", 0, unit="chunk"):
+            reads = service.post("/v1/runs", post[0]).json["id"]
+            service.held(reads)
+            waits = service.post("/v1/runs", post[1]).json["id"]
+            put_off = (f"select 1 from runs where id = '{waits}' and tries = 1 and state = 'queued'"
+                       " and run_at > clock_timestamp() + interval '90 seconds'")
+            until("one that is put off", lambda: service.sql(put_off))
+            told = service.sql(f"select data from run_events where run = '{waits}'")
+            assert "running runs need what is there" in str(told)
+        assert service.wait(reads)["state"] == "succeeded"
+        service.sql("update runs set run_at = clock_timestamp() where state = 'queued'")
+        assert service.wait(waits)["state"] == "succeeded"
+    finally:
+        assert service.stop() == 0
