@@ -59,17 +59,25 @@ static void take_limit(struct transfer_head *head, const char *value)
     if (reset != NULL && head->wait_seconds < 0) head->wait_seconds = (double)number(reset + 3);
 }
 
+/* A moment to wait for is one of the server's clock, which this machine's may be far from. */
+static void wait_until_retry(struct transfer_head *head)
+{
+    const double now = head->date >= 0 ? head->date : (double)time(NULL);
+    if (head->retry_at >= 0) head->wait_seconds = head->retry_at > now ? head->retry_at - now : 0;
+}
+
 static void take_retry(struct transfer_head *head, const char *value)
 {
     const int64_t seconds = number(value);
-    const time_t when = seconds < 0 ? curl_getdate(value, NULL) : -1;
     if (seconds >= 0) head->wait_seconds = (double)seconds;
-    if (when >= 0) head->wait_seconds = when > time(NULL) ? difftime(when, time(NULL)) : 0;
+    head->retry_at = seconds < 0 ? (double)curl_getdate(value, NULL) : -1;
+    wait_until_retry(head);
 }
 
 static void take_date(struct transfer_head *head, const char *value)
 {
     head->date = (double)curl_getdate(value, NULL);
+    wait_until_retry(head);
 }
 
 static void take_coding(struct transfer_head *head, const char *value)
@@ -141,8 +149,13 @@ static void take_header(struct transfer_head *head, const char *name, const char
 
 void transfer_head_clear(struct transfer_head *head)
 {
-    *head = (struct transfer_head){
-        .linked_bytes = -1, .range_first = -1, .range_total = -1, .length = -1, .wait_seconds = -1, .date = -1};
+    *head = (struct transfer_head){.linked_bytes = -1,
+                                   .range_first = -1,
+                                   .range_total = -1,
+                                   .length = -1,
+                                   .wait_seconds = -1,
+                                   .date = -1,
+                                   .retry_at = -1};
 }
 
 void transfer_head_line(struct transfer_head *head, const char *bytes, size_t length)

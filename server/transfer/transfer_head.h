@@ -11,6 +11,7 @@ struct transfer_head {
     int status;
     int64_t range_first, range_total, length;
     double wait_seconds; /* Retry-After, or the reset of RateLimit */
+    double retry_at;     /* Retry-After as a moment of the server's clock, in seconds since 1970 */
     double date;         /* when it was given by the clock of the server, in seconds since 1970 */
     bool encoded;        /* the answer has a content coding that was not requested */
     char location[8192]; /* absolute */
