@@ -56,11 +56,20 @@ export function relativeChange(now, before) {
   return isNumber(now) && isNumber(before) && now > 0 && before > 0 ? now / before - 1 : null;
 }
 
+const MOST_DECIMALS = 4; /* as many as decimals() gives */
+
+/* Decimals of the ends of an interval, in percent: those of the larger one, and at least one digit of the width, or
+ * 99.6 to 100.1 around 99.9 would become "100 to 100". */
+function endDecimals(low, high) {
+  const width = high - low, own = decimals(Math.max(Math.abs(low), Math.abs(high)));
+  return width > 0 ? Math.max(own, Math.min(MOST_DECIMALS, Math.ceil(-Math.log10(width)))) : own;
+}
+
 /* [0.011, 0.013] -> "1.10 to 1.30 %"; of an interval that goes a little below zero the sign is kept: "−0.00 to 1.20
  * %". */
 export function percentInterval(low, high) {
   if (!isNumber(low) || !isNumber(high)) return "";
-  const digits = decimals(100 * Math.max(Math.abs(low), Math.abs(high)));
+  const digits = endDecimals(100 * low, 100 * high);
   return `${percentNumber(low, digits, low < 0)} to ${percentNumber(high, digits, high < 0)} %`;
 }
 

@@ -269,6 +269,9 @@ def test_large_percentages_have_separators_and_small_losses_digits(call):
     assert call("format", "module.percentInterval(0.5, 200)") == "50 to 20,000 %"
     assert call("format", "module.percentInterval(-0.00001, 0.012)") == "−0.00 to 1.20 %"  # zero lies inside
     assert call("format", "module.percentInterval(0, 0.012)") == "0.00 to 1.20 %"
+    assert call("format", "module.percentInterval(0.9957, 1.0008)") == "99.6 to 100.1 %"  # and not "100 to 100"
+    assert call("format", "module.percentInterval(0.99981, 0.99984)") == "99.981 to 99.984 %"
+    assert call("format", "module.percentInterval(1, 1)") == "100 to 100 %"
     assert call("format", "module.percentNumber(-0.000001, 2)") == "0.00"
     losses = call("format", "[2.34567, 0.001, 0.00099, 0.0000312, 0, null].map(value => module.loss(value))")
     assert losses == ["2.3457", "0.0010", "9.9×10⁻⁴", "3.12×10⁻⁵", "0.0000", "–"]
