@@ -12,7 +12,7 @@ import { sorting } from "./view.js";
 function value(metric, point) {
   if (point === undefined) return h("span", { class: "muted" }, "–");
   const format = formatOf(metricOf(metric)), shown = format.number(point.y);
-  const interval = format.interval(point.low, point.high).replace(" to ", " – ").replace(" %", "");
+  const interval = format.interval(point.low, point.high).replace(" to ", " – ").replace(/ (%|points)$/, "");
   const number = point.run ? h("a", { href: runLink(point.run), "aria-label": `${shown}, to the run` }, shown) : shown;
   return [number, " ", interval ? h("span", { class: "interval" }, interval) : null];
 }

@@ -23,6 +23,10 @@ const FORMATS = {
     scale: 100, unit: "%", number: percentNumber, text: percent, interval: percentInterval, error: points,
     difference: points, differences: pointsInterval,
   },
+  points: {
+    scale: 100, unit: "points", number: percentNumber, text: points, interval: pointsInterval, error: points,
+    difference: points, differences: pointsInterval,
+  },
   bytes: {
     scale: 1, unit: "", number: bytes, text: bytes, interval: between(bytes), error: bytes,
     difference: bytes, differences: between(bytes),
@@ -31,10 +35,19 @@ const FORMATS = {
 
 let told = null;
 
+/* What two shares differ by is in points: in percent it would be read as a relative change. `shares`: names of the
+ * metrics in percent; the change of anything else in percent is a relative one. */
+function inPoints(row, shares) {
+  const share = /^(.+)_change$/.exec(row.name)?.[1];
+  return row.format === "percent" && shares.has(share) ? { ...row, format: "points" } : row;
+}
+
 /* Asked for once, before the first page; what is below needs it. */
 export async function loadMetrics(signal) {
   if (told) return;
-  const { items, figures, methods } = await get("/v1/metrics", signal);
+  const answer = await get("/v1/metrics", signal), { methods } = answer;
+  const shares = new Set(answer.items.filter(({ format }) => format === "percent").map(({ name }) => name));
+  const [items, figures] = [answer.items, answer.figures].map((rows) => rows.map((row) => inPoints(row, shares)));
   told = { items, metrics: new Map(items.map((item) => [item.name, item])), figures, methods };
 }
 

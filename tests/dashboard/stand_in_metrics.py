@@ -31,6 +31,8 @@ ITEMS = [
     metric("predicted_delta", "Predicted ΔQL", "ΔQL predicted from curvature", None, "lower", "percent", ["sharpness"]),
     metric("validation_loss", "Validation loss", "validation loss", "nats", "lower", "fixed", ["train"]),
     metric("additive_share", "Additive share of ΔQL", None, None, None, "percent", ["attribution"]),
+    metric("mean_accuracy", "Mean accuracy", None, None, "higher", "percent", ["tasks"]),
+    metric("mean_accuracy_change", "Change of Mean accuracy", None, None, "higher", "percent", ["tasks"]),
     metric("weight_change", "Change of weights", None, None, None, "percent", ["health"]),
     metric("made_up", "Made-up cost", "cost that was made up", "apples", "higher"),
     metric("learning_rate", "Learning rate", "learning rate", kinds=[]),
@@ -72,6 +74,8 @@ FIGURES = [
     figure("attribution", "additive_share"),
     figure("attribution", "delta_alone", label="ΔQL of units alone, summed", form="percent"),
     figure("attribution", "delta_marginal", label="Lost without each, summed", form="percent", optional=True),
+    figure("tasks", "mean_accuracy", interval="mean_accuracy_interval"),
+    figure("tasks", "mean_accuracy_change", optional=True, interval="mean_accuracy_change_interval"),
     figure("health", "relative_l2", "weight_change", optional=True),
     figure("fetch", "bytes", label="Size", form="bytes"),
 ]

@@ -1,7 +1,7 @@
 """Errors and differences of percentages are points: a percentage of a percentage would be read as a relative change."""
 
 import pytest
-from looks import check_looks
+from looks import DRAWN, check_looks
 
 
 def sharpness(world):
@@ -72,6 +72,27 @@ def test_the_size_of_a_change_is_in_points(world, visit):
     page = visit("#/curves?trajectory=constant")
     page.wait("document.querySelector('.changes') !== null")
     assert "jumps up by 0.200 points after" in page.run("document.querySelector('.changes').innerText")
+
+
+def test_the_change_of_an_accuracy_is_in_points(world, visit):
+    run = world.add_run("tasks", {"checkpoint": "c7", "tasks": [], "method": {"name": "rtn", "bits": 3}}, "succeeded")
+    run["result"] = {"tasks": [], "mean_accuracy": 0.6, "mean_accuracy_change": -0.0167,
+                     "mean_accuracy_change_interval": [-0.0841, 0.0502]}  # fmt: skip
+    world.points += [("mean_accuracy_change", world.checkpoints[place], "rtn", 3, "rtn 3-bit", -0.0167, -0.0841, 0.0502,
+                      run["id"]) for place in (6, 7)]  # fmt: skip
+    page = visit("#/checkpoints/c7")
+    rows = {row[0]: row[1:3] for row in cells(page, "table.measured")}
+    assert rows["Change of Mean accuracy"] == ["−1.67 points", "−8.41 to 5.02 points"]
+    assert rows["Mean accuracy"][0] == "60.0 %"
+    page = visit("#/curves?trajectory=constant&metric=mean_accuracy_change")
+    page.wait(DRAWN)
+    summary = page.run("document.querySelector('.summary').innerText")
+    assert "Change of Mean accuracy −1.67 points (rtn 3-bit)" in summary
+    assert page.run("document.querySelector('#plot').layout.annotations[0].text") == "Change of Mean accuracy (points)"
+    assert page.run("document.querySelector('table.checkpoints tbody tr:last-child .interval').innerText") == (
+        "−8.41 – 5.02")
+    assert page.run("[...document.querySelectorAll('table.checkpoints thead th')].at(-1).innerText") == (
+        "rtn 3-bit · Change of Mean accuracy (points)")
 
 
 def test_a_gate_limits_a_change_in_points(visit):
