@@ -217,13 +217,15 @@ function summary(trajectories) {
 }
 
 async function showFailures(section, signal) {
-  const { items } = await get(query("/v1/runs", { state: "failed", limit: FAILURES, view: "summary" }), signal);
+  /* By their end: what was submitted long before may have failed just now. */
+  const failed = { state: "failed", sort: "-finished" };
+  const { items } = await get(query("/v1/runs", { ...failed, limit: FAILURES, view: "summary" }), signal);
+  const all = h("a", { href: link("/runs", failed) }, "All failed runs");
   section.hidden = items.length === 0;
   const item = (run) => h("li", {}, title(run), h("span", { class: "muted when" }, age(run.finished_at)),
     problem(run.error ?? {}));
   fill(section,
-    h("div", { class: "row between" },
-      h("h2", {}, "Recent failures"), h("a", { href: link("/runs", { state: "failed" }) }, "All failed runs")),
+    h("div", { class: "row between" }, h("h2", {}, "Recent failures"), all),
     h("ul", { class: "runs" }, items.map(item)));
 }
 

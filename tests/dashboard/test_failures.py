@@ -66,3 +66,16 @@ def test_files_that_cannot_be_listed_are_said_and_asked_for_again(world, visit, 
     again = "[...document.querySelectorAll('main button')].find(one => one.innerText === 'Try again')"
     page.run(f"{again}.click()")
     page.wait(f"{again} === undefined && document.querySelector('main .problem') === null")
+
+
+def test_recent_failures_are_those_that_ended_last(world, visit):
+    """A training that was submitted before all others and failed after them."""
+    long = world.add_run("train", {"trajectory": "constant", "dataset": "perl-manual"}, "failed")
+    for _ in range(6):
+        world.add_run("quantize", {"checkpoint": "c7", "method": {"name": "rtn", "bits": 4}}, "failed")
+    long["finished_at"] = stand_in.stamp(9000)
+    page = visit()
+    kinds = "[...document.querySelectorAll('section[aria-label=\"Recent failures\"] .kind')].map(one => one.innerText)"
+    assert page.wait(f"{kinds}.length && {kinds}") == ["train", *["quantize"] * 4]
+    page.run("[...document.querySelectorAll('main a')].find(link => link.innerText === 'All failed runs').click()")
+    page.wait("document.querySelector('.runs-table tbody tr')?.innerText.startsWith('train constant')")
