@@ -10,6 +10,9 @@ const LINE = /^step (\d+) of (\d+): loss (\S+), learning rate ([^\s,]+)(?:, grad
 const CURVE = "training.csv"; /* the file that a finished run leaves, a row a step */
 const SECONDS = 1; /* at most so often is the figure drawn again */
 
+/* Validation losses are measurements only once the run has ended; until then its log alone has them. */
+const KEPT = /^checkpoint step0*(\d+): (?:training loss \S+, )?validation loss (\S+)$/;
+
 function number(text) {
   return text !== undefined && text !== "" && Number.isFinite(Number(text)) ? Number(text) : null;
 }
@@ -21,6 +24,12 @@ export function readLine(text) {
   if (!found) return null;
   const [, step, total, loss, rate, norm] = found;
   return { step: Number(step), total: Number(total), loss: number(loss), rate: number(rate), norm: number(norm) };
+}
+
+/* "checkpoint step0000040: training loss 5.1, validation loss 5.2" -> {x: 40, y: 5.2}; null of other lines. */
+export function readKept(text) {
+  const [, step, loss] = KEPT.exec(text ?? "") ?? [];
+  return isNumber(number(loss)) ? { x: Number(step), y: number(loss) } : null;
 }
 
 /* The rows of training.csv as {step, loss, rate, norm}. */
@@ -71,12 +80,19 @@ export function trainFigure(points, validation, { ink, narrow }) {
     data.push({
       type: "scatter", mode: "lines+markers", name: "validation",
       x: validation.map((point) => point.x), y: validation.map((point) => point.y),
-      customdata: validation.map((point) => point.checkpoint),
+      customdata: validation.map((point) => point.checkpoint ?? null),
       line: { color: ink.colour(1), width: 1.5 }, marker: { size: 6 }, meta: { kind: "validation" },
       hovertemplate: "step %{x}<br>validation loss <b>%{y:.4f} nats</b><extra></extra>",
     });
   }
   return { data, layout };
+}
+
+/* Validation losses that were measured, and of other steps those of the log, of which the last words hold: [{x, y,
+ * checkpoint}] by step. */
+function withKept(measured, kept) {
+  const steps = new Set(measured.map(({ x }) => x)), said = new Map(kept.map((point) => [point.x, point]));
+  return [...measured, ...[...said.values()].filter(({ x }) => !steps.has(x))].sort((a, b) => a.x - b.x);
 }
 
 /* {node, add(line), refresh(last), finish(files)}; hidden until there is something to draw. refresh() reads the
@@ -85,7 +101,7 @@ export function trainFigure(points, validation, { ink, narrow }) {
 export function trainSection(run, signal) {
   const title = h("h2", {}, "Loss, rate and gradient norm");
   const node = h("section", { hidden: true, "aria-label": "Training" }, title);
-  let points = [], validation = [], plot = null, asked = null, read = 0, readings = 0;
+  let points = [], measured = [], kept = [], plot = null, asked = null, read = 0, readings = 0;
   let finishing = false, whole = false;
   const draw = () => {
     asked = null;
@@ -94,7 +110,7 @@ export function trainSection(run, signal) {
     if (plot) return plot.redraw();
     const words = "training loss, learning rate and gradient norm by step; the log below has the values, and so has"
       + ` ${CURVE} of an ended run`;
-    plot = drawing("train-plot", words, (look) => trainFigure(points, validation, look), signal);
+    plot = drawing("train-plot", words, (look) => trainFigure(points, withKept(measured, kept), look), signal);
     return node.append(plot.node);
   };
   const soon = () => { asked ??= setTimeout(draw, plot ? 1000 * SECONDS : 50); };
@@ -107,11 +123,16 @@ export function trainSection(run, signal) {
       if (reading !== readings) return; /* a later one was asked meanwhile */
       /* Those of another run in the trajectory, a trunk or a branch, may be on other sequences. */
       const own = (one) => one.points.filter((point) => point.run === run.id);
-      validation = series.flatMap(own).sort((a, b) => a.x - b.x);
-      if (validation.length) soon();
+      measured = series.flatMap(own);
+      if (measured.length) soon();
     } catch { /* the trajectory is made with its first checkpoint */ }
   };
   const add = (text) => {
+    const loss = readKept(text);
+    if (loss) {
+      kept.push(loss);
+      soon();
+    }
     const point = whole ? null : readLine(text);
     if (!point) return;
     /* A run that was taken up again says some steps twice: the later words hold. */

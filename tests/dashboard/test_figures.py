@@ -95,6 +95,23 @@ def test_the_last_validation_losses_are_drawn_when_training_ends(world, visit):
     assert data(page, "train-plot", "validation")[0]["y"] == [4.75]
 
 
+def test_validation_losses_are_drawn_while_training_goes_on(world, visit):
+    """Until the run ends they are in its log alone. That of a checkpoint which was measured is drawn once."""
+    running, _, _ = stand_in.busy(world)
+    for line in ("step 20 of 300: loss 5.5000, learning rate 0.001, 900 tokens/s",
+                 "checkpoint step0000040: training loss 5.3000, validation loss 5.2500",
+                 "checkpoint step0000040-ema: validation loss 7.0000", "checkpoint step0000060: training loss 5.1000",
+                 "checkpoint step0000080: validation loss nan", "checkpoint step0000244: validation loss 4.8000"):
+        world.advance(running, line=line)
+    page = visit(f"#/runs/{running['id']}", ready=ready("train-plot"))
+    drawn = "document.querySelector('#train-plot').data.find(trace => trace.meta.kind === 'validation')"
+    assert page.wait(f"{drawn}?.x.length === 2 && [{drawn}.x, {drawn}.y]") == [[40, 244], [5.25, 4.8]]
+    world.points.append(("validation_loss", world.checkpoints[0], None, None, "", 4.75, None, None, running["id"]))
+    world.advance(running, state="succeeded")
+    page.wait(f"{drawn}.y.includes(4.75)", seconds=10)
+    assert data(page, "train-plot", "validation")[0]["x"] == [40, 244]
+
+
 CURVE = "step,tokens,learning_rate,loss,gradient_norm\n"
 
 
