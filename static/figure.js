@@ -54,10 +54,19 @@ function scaleIn(series, options) {
   return scaleOf(series.panel === "curve" ? options.metric : below(series.panel, series.source));
 }
 
+/* Points with an interval. */
+function boundedOf(points) {
+  return points.filter((point) => isNumber(point.low) && isNumber(point.high));
+}
+
+/* Whether the intervals of a curve are drawn as bars: a band needs two of them, and an axis along training. */
+export function hasBars(points, x) {
+  return x === "learning_rate" || boundedOf(points).length === 1;
+}
+
 /* The interval as a closed outline: along the lower bounds and back along the upper ones. */
 function bandTrace(series, points, options) {
-  const scale = scaleOf(options.metric);
-  const measured = points.filter((point) => isNumber(point.low) && isNumber(point.high));
+  const scale = scaleOf(options.metric), measured = boundedOf(points);
   if (measured.length < 2) return null;
   const x = measured.map((point) => point.x);
   const low = measured.map((point) => Math.max(options.floor, scale * point.low));
@@ -92,7 +101,7 @@ function curveTrace(series, points, options, more) {
     hovertemplate: "%{text}<extra></extra>", legendgroup: series.key, meta: { key: series.key, kind: "curve" },
     customdata: points.map((point) => point.checkpoint), name: plain(fullName(series)),
   };
-  return options.x === "learning_rate" ? { ...trace, ...whiskersOf(points, scale, colour) } : trace;
+  return hasBars(points, options.x) ? { ...trace, ...whiskersOf(points, scale, colour) } : trace;
 }
 
 /* The last point before a change, with the interval of its place across and what happens in words. */

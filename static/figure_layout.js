@@ -58,27 +58,39 @@ export function logTicks(values, show = null) {
   return { tickmode: "array", tickvals: ticks, ticktext: ticks.map(text) };
 }
 
-/* The panels below the measure, top down: loss, curvature where it was measured, and the learning rate where it is
- * known and not the x axis. */
+/* Whether nothing was found of the measure: then its panel is left out, and the others have the height. */
+export function isBare({ whole, curves }) {
+  return whole && curves.every(({ points }) => !points.length);
+}
+
+/* The panels below the measure, top down: loss and curvature where they were measured, and the learning rate where it
+ * is known and not the x axis. What is the measure itself is not drawn again. */
 export function sides(model) {
   const titles = (name) => {
     const own = new Set(model[name].map((series) => axisTitle(below(name, series.source))));
     return [...own].join(" or ") || axisTitle(BELOW[name]);
   };
-  const panel = (name, more) => ({ series: model[name], title: plain(titles(name)), nticks: 4, ...more });
-  const measured = ({ series }) => series.some(({ points }) => points.length);
+  const panel = (name, more) => ({ name, series: model[name], title: plain(titles(name)), nticks: 4, ...more });
   const rate = model.x === "learning_rate" ? [] : [panel("rate", { rangemode: "tozero" })];
-  return [panel("loss", { nticks: 6 }), ...[panel("largest_algebraic"), panel("trace"), ...rate].filter(measured)];
+  const measured = ({ name, series }) => series.some(({ points }) => points.length)
+    || (name === "loss" && !model.whole); /* it comes, and keeps its place until then */
+  const another = ({ name, series }) => !series.length
+    || series.some(({ source }) => below(name, source) !== model.metric);
+  return [panel("loss", { nticks: 6 }), panel("largest_algebraic"), panel("trace"), ...rate]
+    .filter((one) => measured(one) && another(one));
 }
 
 export function figureHeight(model, narrow) {
-  const more = Math.max(0, sides(model).length - 2);
+  const count = sides(model).length, more = Math.max(0, count - 2);
+  if (isBare(model)) return 110 + count * (narrow ? 130 : 150);
   return (narrow ? 560 : 640) + more * (narrow ? 120 : 130);
 }
 
 /* Where the panels stand, as shares of the height from below: the measure at the top, twice as high and more as one of
  * the others. */
-function domains(count) {
+function domains(count, bare) {
+  if (bare) return evenDomains(count);
+  if (!count) return { y: [0, 1] };
   const gap = count > 2 ? 0.055 : count === 2 ? 0.075 : 0.09, share = [0.27, 0.16, 0.14, 0.125][count - 1];
   const out = {};
   for (let index = 0; index < count; index++) {
@@ -86,6 +98,16 @@ function domains(count) {
     out[`y${index + 2}`] = [low, low + share];
   }
   return { y: [count * (share + gap), 1], ...out };
+}
+
+/* The same without the measure: of one height. */
+function evenDomains(count) {
+  const gap = 0.12, share = (1 - gap * (count - 1)) / count, out = { y: [0, 1] };
+  for (let index = 0; index < count; index++) {
+    const low = (count - 1 - index) * (share + gap);
+    out[`y${index + 2}`] = [low, Math.min(1, low + share)];
+  }
+  return out;
 }
 
 function panelTitle(text, top, ink, size) {
@@ -121,6 +143,13 @@ function axisName({ x, base }) {
   return x === "share" ? `${AXES.share} so far (by ${AXES[base]})` : AXES[x];
 }
 
+/* Where all curves have one and the same x, that alone is told: Plotly would divide a step, or a token, into parts. */
+function onlyPlace(model) {
+  const all = [...model.curves, ...sides(model).flatMap(({ series }) => series)].flatMap(({ points }) => points);
+  const places = new Set(all.map(({ x }) => x));
+  return places.size === 1 ? { tickmode: "array", tickvals: [...places] } : {};
+}
+
 function xAxis(model, options, axis, anchor) {
   const { ink, narrow, xLog, zoom } = options, { size } = axis.tickfont;
   return {
@@ -130,11 +159,13 @@ function xAxis(model, options, axis, anchor) {
     zeroline: false, showline: true,
     showspikes: true, spikemode: "across", spikesnap: "data",
     spikethickness: 1, spikedash: "dot", spikecolor: ink.muted,
-    ...(xLog ? logTicks(positiveEnds(model), model.x === "share" ? percent : null) : {}), ...zoomed(zoom?.x),
+    ...(xLog ? logTicks(positiveEnds(model), model.x === "share" ? percent : null) : {}), ...onlyPlace(model),
+    ...zoomed(zoom?.x),
   };
 }
 
 function yAxis(model, options, axis, domain) {
+  if (isBare(model)) return { ...axis, domain, visible: false };
   const { yLog, zoom } = options, span = yLog ? logSpan(model, options) : null;
   return {
     ...axis, type: yLog ? "log" : "linear", domain,
@@ -144,7 +175,8 @@ function yAxis(model, options, axis, domain) {
 }
 
 export function layout(model, options) {
-  const { ink, narrow } = options, below = sides(model), place = domains(below.length);
+  const { ink, narrow } = options, below = sides(model), bare = isBare(model);
+  const place = domains(below.length, bare);
   const size = narrow ? 11 : 12;
   const axis = {
     gridcolor: ink.grid, linecolor: ink.line, zerolinecolor: ink.line, tickcolor: ink.line,
@@ -158,9 +190,9 @@ export function layout(model, options) {
     dragmode: narrow ? false : "zoom", uirevision: [model.metric, model.x, options.xLog, options.yLog].join(),
     shapes: decays(model).map((one) => decayShape(one, options)),
     hoverlabel: hoverLabel(ink),
-    xaxis: xAxis(model, options, axis, `y${below.length + 1}`),
+    xaxis: xAxis(model, options, axis, below.length ? `y${below.length + 1}` : "y"),
     yaxis: yAxis(model, options, axis, place.y),
-    annotations: [panelTitle(plain(axisTitle(model.metric)), place.y[1], ink, size)],
+    annotations: bare ? [] : [panelTitle(plain(axisTitle(model.metric)), place.y[1], ink, size)],
   };
   below.forEach(({ title, nticks, rangemode = "normal" }, index) => {
     const name = `y${index + 2}`;

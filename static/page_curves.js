@@ -9,8 +9,8 @@ import { addressOf, readView } from "./curve_state.js";
 import { areMany, averagedFrom, hiddenByLog, load, trajectory } from "./curves.js";
 import { checkpointTable } from "./checkpoint_table.js";
 import { command, curl, fill, h, save } from "./dom.js";
-import { exported, traces } from "./figure.js";
-import { figureHeight, layout, sides } from "./figure_layout.js";
+import { exported, hasBars, traces } from "./figure.js";
+import { figureHeight, isBare, layout, sides } from "./figure_layout.js";
 import { integer, isNumber, plural } from "./format.js";
 import { flagsOf, integrityPanel, loadIntegrity, notRead } from "./integrity.js";
 import { markOf, queued, running, watch } from "./live.js";
@@ -147,8 +147,9 @@ function spanOf(model, view) {
 
 /* What the intervals of the figure are drawn as: those of the measure as bands, of the panels below it as bars. */
 function boundsWords(model, visible) {
-  const bands = model.x !== "learning_rate" && bounded(visible);
-  const bars = sides(model).some(({ series }) => bounded(series)) || (!bands && bounded(visible));
+  const known = visible.filter((series) => bounded([series])), barred = ({ points }) => hasBars(points, model.x);
+  const bands = known.some((series) => !barred(series));
+  const bars = sides(model).some(({ series }) => bounded(series)) || known.some(barred);
   const ways = [bands ? "shaded" : null, bars ? "bars" : null].filter(Boolean);
   return ways.length ? `${sentence([ways.join(" and ")]).slice(0, -1)}: 95 % interval.` : "";
 }
@@ -214,6 +215,7 @@ export async function showCurves({ root, query: search, signal }) {
     const remarks = [more, remark(model, view, datasets, ended, placeless)].filter(Boolean);
     note.hidden = remarks.length === 0;
     fill(note, remarks);
+    plot.classList.toggle("bare", isBare(model));
     plot.hidden = exporting.hidden = model.whole && !hasPoints(model);
     fill(words, summary(model, visible()));
     fill(key, marksKey(model, visible(), flagsOf(integrities).size > 0));

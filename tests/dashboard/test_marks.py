@@ -111,7 +111,7 @@ def test_a_loss_says_who_measured_it(world, visit):
         world.points.append(("validation_loss", checkpoint, None, None, "", 3.0, None, None, "r0"))
     page = visit("#/curves?trajectory=trained")
     page.wait(DRAWN)
-    assert page.run("document.querySelector('#plot').layout.annotations[1].text") == "validation loss (nats)"
+    assert page.run("document.querySelector('#plot').layout.annotations[0].text") == "validation loss (nats)"
     page = visit("#/curves?trajectory=trained&trajectory=constant")
     page.wait(DRAWN)
     assert (page.run("document.querySelector('#plot').layout.annotations[1].text")
