@@ -17,6 +17,16 @@ import {
 import { turns } from "./turns.js";
 import { commonFields, readCommon } from "./view.js";
 
+/* The ways to other views of what is chosen. */
+function waysOn(options) {
+  const chosen = [...options.names].slice(0, 8);
+  const losses = link("/scatter", { trajectory: [...options.names], x: "loss_fp", y: "loss_q", path: 1 });
+  return [
+    isLosses(options) ? null : h("a", { href: losses, id: "losses" }, "Quantized over full-precision loss"),
+    chosen.length ? h("a", { href: curvesLink(chosen), id: "curves" }, "Curves of these") : null,
+  ];
+}
+
 const ALONG = ["step", "tokens", "learning_rate"]; /* of the checkpoint itself; always there */
 
 /* The label of full precision is empty, which in a menu and an address means that nothing was chosen. */
@@ -169,8 +179,10 @@ export async function showScatter({ root, query: search, signal }) {
   plot.node.prepend(picks, note);
   plot.node.append(key, caption);
 
+  const on = h("div", { class: "row" });
   const show = () => {
     amend(address(options));
+    fill(on, waysOn(options));
     const ways = [...new Set(answer.points.map((point) => point.label ?? ""))].sort();
     if (!failed && options.label !== null && !ways.includes(options.label)) options.label = null;
     const groups = groupsOf(answer, options.label), points = groups.flatMap((group) => group.points);
@@ -217,11 +229,6 @@ export async function showScatter({ root, query: search, signal }) {
     labels,
     h("div", { class: "control export" },
       h("button", { type: "button", id: "save-csv", events: { click: saveCsv } }, "CSV")));
-  const chosen = [...options.names].slice(0, 8);
-  const losses = link("/scatter", { trajectory: [...options.names], x: "loss_fp", y: "loss_q", path: 1 });
-  const ways = h("div", { class: "row" },
-    isLosses(options) ? null : h("a", { href: losses, id: "losses" }, "Quantized over full-precision loss"),
-    chosen.length ? h("a", { href: curvesLink(chosen) }, "Curves of these") : null);
-  fill(root, h("div", { class: "row between heading" }, h("h1", {}, "Scatter"), ways), controls, plot.node);
+  fill(root, h("div", { class: "row between heading" }, h("h1", {}, "Scatter"), on), controls, plot.node);
   show();
 }

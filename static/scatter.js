@@ -2,7 +2,7 @@
 import { isNumber } from "./format.js";
 import { axisOf, legendOf, paperOf, plain } from "./look.js";
 import { axisTitle, formatOf, metric as metricOf, scaleOf } from "./metrics.js";
-import { dash, dashWords, hollow, hollowWords } from "./palette.js";
+import { dash, dashWords, hollow, hollowWords, symbol } from "./palette.js";
 import { sentence } from "./paper.js";
 import { bitsOf } from "./series.js";
 import { zoomed } from "./view.js";
@@ -132,13 +132,29 @@ export function isLosses({ x, y }) {
   return x === "loss_fp" && y === "loss_q";
 }
 
+/* The methods of what is drawn; null: of full precision. */
+function methodsOf(groups) {
+  return [...new Set(groups.filter(({ points }) => points.length).map(({ found }) => found.method ?? null))];
+}
+
+/* Entries of the legend: the shape of each method in no trajectory's colour, where there are several. */
+function methodTraces(groups, { ink }) {
+  const methods = methodsOf(groups);
+  return methods.length < 2 ? [] : methods.map((method) => ({
+    type: "scatter", mode: "markers", x: [null], y: [null], name: method ?? "full precision", hoverinfo: "skip",
+    marker: { symbol: symbol(method), size: 8, color: ink.muted, line: { color: ink.muted, width: 2 } },
+    legendgroup: `method ${method}`, meta: { kind: "legend" },
+  }));
+}
+
 /* What markers and lines mean, of those that are there. */
 export function scatterKey(groups, options) {
   const widths = groups.filter(({ points }) => points.length).map(bitsOf);
   if (!widths.length) return [];
   const lines = dashWords(widths), named = lines ? ` (${lines})` : "";
   return [
-    hollowWords(widths), `lines: ${options.path ? "along training, to the newest" : "least-squares fit"}${named}`,
+    methodsOf(groups).length > 1 ? "shape of a marker: the method" : null, hollowWords(widths),
+    `lines: ${options.path ? "along training, to the newest" : "least-squares fit"}${named}`,
     isLosses(options) ? "dotted straight line: quantization costs nothing" : null,
   ].filter(Boolean);
 }
@@ -157,10 +173,13 @@ function pointTraces(group, options, named) {
       type: "scatter", mode: "markers",
       x: points.map((point) => scaleOf(options.x) * point.x), y: points.map((point) => scaleOf(options.y) * point.y),
       marker: {
-        color: hollow(bitsOf(group)) ? options.ink.paper : colour, size: 8, line: { color: colour, width: 2 },
+        symbol: symbol(group.found.method), size: 8, line: { color: colour, width: 2 },
+        color: hollow(bitsOf(group)) ? options.ink.paper : colour,
       },
       customdata: points.map((point) => point.checkpoint), text: points.map(text),
-      hovertemplate: "%{text}<extra></extra>", name: plain(name), legendgroup: name, showlegend: first,
+      hovertemplate: "%{text}<extra></extra>", name: plain(name), legendgroup: name,
+      /* on the screen the buttons above have the colours */
+      showlegend: first && Boolean(options.paper),
       meta: {
         kind: "points", label: group.label, trajectory: name,
         names: points.map((point) => point.checkpoint_name ?? point.checkpoint),
@@ -171,6 +190,7 @@ function pointTraces(group, options, named) {
 
 export function scatterFigure(groups, options) {
   const { ink, narrow, x, y, xLog, yLog, path, zoom } = options, named = new Set();
+  const methods = methodTraces(groups, options);
   const axis = (metric, log, range) => ({
     ...axisOf(ink, plain(axisTitle(metric))), type: log ? "log" : "linear", ticks: "outside", ticklen: 3,
     nticks: narrow ? 5 : 8, ...zoomed(range),
@@ -180,12 +200,13 @@ export function scatterFigure(groups, options) {
       equalTrace(groups, options),
       ...(path ? groups.flatMap((group) => pathTraces(group, options))
         : groups.map((group) => fitTrace(group, options))),
-      ...groups.flatMap((group) => pointTraces(group, options, named)),
+      ...groups.flatMap((group) => pointTraces(group, options, named)), ...methods,
     ].filter(Boolean),
     layout: {
-      ...paperOf(ink, narrow ? 380 : 480), margin: { l: narrow ? 40 : 56, r: 14, t: 12, b: 48 }, hoverdistance: 30,
+      ...paperOf(ink, narrow ? 380 : 480), hoverdistance: 30,
+      margin: { l: narrow ? 40 : 56, r: 14, t: methods.length ? 34 : 12, b: 48 },
       annotations: arrows(groups, options), dragmode: narrow ? false : "zoom",
-      showlegend: Boolean(options.paper), legend: legendOf(ink),
+      showlegend: Boolean(options.paper) || methods.length > 0, legend: legendOf(ink),
       xaxis: axis(x, xLog, zoom?.x), yaxis: axis(y, yLog, zoom?.y),
     },
   };
@@ -213,11 +234,16 @@ export function captionOf({ label, points, found }) {
     + part(`correlation of the ${found.differences?.n} changes between neighbouring checkpoints:`, found.differences);
 }
 
+/* A note of the server's, which names fields of its answer, in the words of captionOf(). */
+function withoutFields(note) {
+  return note.replace(/"differences" is/g, "the correlation of changes is").replace(/"within"/g, "the one within them");
+}
+
 /* What the intervals of the correlations are over; where there are none, why, and what they mean less for, in the
  * server's words. */
 export function intervalWords(groups) {
   const known = (of) => of?.interval?.every(isNumber);
-  const notes = (of) => sentence([...new Set(of.map(({ found }) => found?.note).filter(Boolean))]);
+  const notes = (of) => sentence([...new Set(of.map(({ found }) => found?.note).filter(Boolean).map(withoutFields))]);
   const units = "Trajectories are what is independent, not their checkpoints, branches or averages";
   const having = groups.filter(({ found }) => known(found));
   if (having.length > 0) return [`${units}.`, notes(having)].filter(Boolean).join(" ");
