@@ -33,7 +33,18 @@ async function problemOf(response) {
   return new Problem({ title: response.statusText, status: response.status, ...document }, response.status);
 }
 
+let reached = true;
+
+/* Tells the page (main.js) when the server can no longer be reached, and when it can again: what goes on to ask keeps
+ * what it shows meanwhile. */
+function tell(now) {
+  if (reached === now) return;
+  reached = now;
+  document.dispatchEvent(new CustomEvent("deltaq-reached", { detail: now }));
+}
+
 function away() {
+  tell(false);
   return new Problem({ title: "No connection", detail: "the server cannot be reached; is deltaq serve running?" }, 0);
 }
 
@@ -46,6 +57,7 @@ export async function send(method, path, { accept = "application/json", signal, 
     if (cause.name === "AbortError") throw cause;
     throw away();
   }
+  tell(true);
   if (!response.ok) throw await problemOf(response);
   return response;
 }

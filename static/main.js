@@ -27,6 +27,16 @@ function themeButton() {
   show();
 }
 
+/* Says that what a page shows may be old by now, while the server cannot be reached. */
+function awayNotice() {
+  const words = "The server cannot be reached. What is shown is what it said last; this page goes on when it answers.";
+  const notice = document.getElementById("away");
+  document.addEventListener("deltaq-reached", ({ detail: reached }) => {
+    notice.textContent = reached ? "" : words;
+    notice.hidden = reached;
+  });
+}
+
 /* A module that could not be fetched is not fetched again by this document, and a server that was brought up to date
  * has modules at other addresses: trying again is loading it anew. */
 function unreachable() {
@@ -92,6 +102,7 @@ function failed(error) {
 }
 
 themeButton();
+awayNotice();
 setInterval(renewAges, 1000 * RENEWED_SECONDS);
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); root.focus(); });
 const go = start(root, { before, missing, failed });

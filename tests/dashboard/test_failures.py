@@ -1,7 +1,8 @@
 """A part of a page that cannot be read is no fact: it is asked for again, or said to be missing."""
 
+import pytest
 import stand_in
-from looks import DRAWN
+from looks import DRAWN, check_looks
 
 WHY = "document.querySelector('#why')?.innerText"
 BUSY = 503, "Busy", "the workers of this server are busy"
@@ -79,3 +80,25 @@ def test_recent_failures_are_those_that_ended_last(world, visit):
     assert page.wait(f"{kinds}.length && {kinds}") == ["train", *["quantize"] * 4]
     page.run("[...document.querySelectorAll('main a')].find(link => link.innerText === 'All failed runs').click()")
     page.wait("document.querySelector('.runs-table tbody tr')?.innerText.startsWith('train constant')")
+
+
+@pytest.mark.parametrize("address", ["#/", "#/runs", "#/curves?trajectory=constant"])
+def test_a_page_that_goes_on_says_when_the_server_is_away(world, visit, address):
+    """What it shows stays, and is not taken for what is true now."""
+    stand_in.busy(world)
+    page = visit(address)
+    page.expected.append("ERR_INTERNET_DISCONNECTED")
+    notice = "(notice => !notice.hidden && notice.innerText)(document.querySelector('#away'))"
+    assert page.run(notice) is False
+
+    def offline(is_so):
+        page.call("Network.emulateNetworkConditions", offline=is_so, latency=0, downloadThroughput=-1,
+                  uploadThroughput=-1)  # fmt: skip
+
+    heading = page.run("document.querySelector('h1').innerText")
+    offline(True)
+    assert "The server cannot be reached. What is shown is what it said last" in page.wait(notice)
+    assert page.run("document.querySelector('h1').innerText") == heading
+    check_looks(page, "away")
+    offline(False)
+    page.wait("document.querySelector('#away').hidden")
