@@ -251,21 +251,23 @@ export function layerSection({ runs, around, pairs }, run, signal) {
   const other = attribution && finished(around.before.runs).find((one) => questionOf(one) === questionOf(attribution));
   const units = other ? unitChanges(attribution, other) : [];
   const errors = run ? layerChanges(run, pairs.find((pair) => pair.run.id === run.id)?.before) : [];
-  const part = (rows, id, what, words, how = "") => {
+  const part = (rows, id, what, words, how) => {
     if (!rows.length) return null;
-    if (rows.every((row) => row.change === 0)) return h("p", { class: "muted" }, `${what}: the same in every layer.`);
+    if (rows.every((row) => row.change === 0)) {
+      return h("p", { class: "muted" }, `${what}, ${how}: the same in every layer.`);
+    }
     const look = { name: `change of ${words}`, unit: "points", signed: true, valueOf: (row) => 100 * row.change };
     const fits = heatFigure(rows, look, { ink: { heat: [], signed: [] }, narrow: false }) !== null;
     const text = `change of ${words} by layer; the table below has the values`;
     return [
-      h("h3", {}, `${what} by layer${how ? `, ${how}` : ""}`),
+      h("h3", {}, `${what} by layer, ${how}`),
       fits ? drawing(id, text, (paint) => heatFigure(rows, look, paint), signal).node : null,
       h("details", {}, h("summary", {}, "As a table"), changesTable(what, what, rows)),
     ];
   };
   const parts = [
-    part(units, "unit-changes", "ΔQL alone", "ΔQL of each unit alone", apart),
-    part(errors, "layer-changes", "Relative error", "the relative error"),
+    part(units, "unit-changes", "ΔQL alone", "ΔQL of each unit alone", apart || methodOf(attribution ?? {})),
+    part(errors, "layer-changes", "Relative error", "the relative error", methodOf(run ?? {})),
   ].filter(Boolean);
   if (!parts.length) return null;
   return h("section", { "aria-label": "By layer" }, h("h2", {}, `By layer, against ${around.before.name}`), parts);

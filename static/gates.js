@@ -55,7 +55,7 @@ function condition(rule) {
 
 /* "ΔQL (bits 4) is at most 2.00 %" */
 export function ruleWords(rule) {
-  if (rule.integrity) return "Its weights were read, and nothing is wrong with them";
+  if (rule.integrity) return "The integrity check finds nothing wrong";
   const series = seriesWords(rule.series), subject = `${metric(rule.metric).label}${series ? ` (${series})` : ""}`;
   const straddle = STRADDLES[rule.straddle], change = isNumber(rule.changepoint);
   const where = change ? "of the change begins before them" : "holds the limit";

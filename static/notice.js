@@ -69,6 +69,19 @@ export function firstSteps() {
     sweepCommand("my-run"));
 }
 
+const HELD = /valid|test|eval|held/i, TRAINED = /train|calib/i;
+
+/* What to calibrate on and what to measure on, of the datasets there are, by their names: {calibration, evaluation}.
+ * Token sequences that were given inline, which are samples and not texts, come last; undefined: there is none left. */
+export function suggested(datasets) {
+  const inline = ({ format }) => Number(format === "sequences");
+  const names = [...datasets].sort((a, b) => inline(a) - inline(b)).map(({ name }) => name);
+  const choose = (from, good, bad) =>
+    from.find((name) => good.test(name)) ?? from.find((name) => !bad.test(name)) ?? from[0];
+  const evaluation = choose(names, HELD, TRAINED);
+  return { evaluation, calibration: choose(names.filter((name) => name !== evaluation), TRAINED, HELD) };
+}
+
 /* Calibrated on one text and measured on another: `names` are two registered datasets. How long sequences are is left
  * to the server, which knows the positions of the model. */
 export function sweepCommand(trajectory, names = ["calibration", "validation"]) {

@@ -77,10 +77,11 @@ function heading(checkpoint, around) {
   ];
 }
 
-function copies(checkpoint) {
+/* `health`: null where the weights were not read, of which the server has no document then. */
+function copies({ checkpoint, health }) {
   const own = at("checkpoints", checkpoint.id);
   const runs = query("/v1/runs", { checkpoint: checkpoint.id, state: "succeeded" });
-  const paths = [own, runs, `${own}/tensors`, `${own}/health`];
+  const paths = [own, runs, `${own}/tensors`, health ? `${own}/health` : null].filter(Boolean);
   return h("details", {}, h("summary", {}, "This page as curl"), paths.map((path) => command(curl(path))));
 }
 
@@ -135,6 +136,6 @@ export async function showCheckpoint({ root, parameters, signal }) {
     measuredSection(finished(runs), notRead(known.more)),
     besideSection({ ...known, note: notCompared(known.pairs, known.paired) }),
     layerSection(known, run, signal),
-    healthSection(known), tensorsSection(checkpoint, signal), copies(checkpoint),
+    healthSection(known), tensorsSection(checkpoint, signal), copies(known),
   );
 }

@@ -15,7 +15,7 @@ import { integer, isNumber, plural } from "./format.js";
 import { flagsOf, integrityPanel, loadIntegrity, notRead } from "./integrity.js";
 import { markOf, queued, running, watch } from "./live.js";
 import { inOrder, metric as metricOf } from "./metrics.js";
-import { failure, loading, problem, sweepCommand } from "./notice.js";
+import { failure, loading, problem, suggested, sweepCommand } from "./notice.js";
 import { COLOURS, apart, colourIndex, dash } from "./palette.js";
 import { sentence } from "./paper.js";
 import { leftOut, selection } from "./picker.js";
@@ -55,10 +55,8 @@ function heading({ shown: names, left }, all, view, colours, averages) {
 
 /* What to post where nothing was quantized: with the datasets there are, of two different ones. */
 function firstSweep(name, datasets) {
-  const names = datasets.map((one) => one.name);
-  const evaluation = names.find((one) => /valid|test|eval|held/i.test(one)) ?? names[0];
-  const other = names.find((one) => one !== evaluation);
-  if (evaluation && other) return sweepCommand(name, [other, evaluation]);
+  const { evaluation, calibration } = suggested(datasets);
+  if (evaluation && calibration) return sweepCommand(name, [calibration, evaluation]);
   const addition = (given, path) => command(curl("/v1/datasets", { name: given, path, format: "text" }));
   return [
     h("p", {}, "Quantizers are calibrated on one text and measured on another; add the missing one first:"),

@@ -4,7 +4,7 @@ import { get, list, query } from "./api.js";
 import { command, curl, fill, h } from "./dom.js";
 import { compact, integer, scalar } from "./format.js";
 import { methodIn } from "./method_label.js";
-import { loading } from "./notice.js";
+import { loading, suggested } from "./notice.js";
 import { dataTable } from "./table.js";
 import { sortedBy } from "./view.js";
 
@@ -59,12 +59,12 @@ const RECIPES = [
 
 /* A run with the recipe, on the datasets there are. */
 function exampleOf(recipe, datasets) {
+  const { calibration = "calibration", evaluation = "validation" } = suggested(datasets);
   return {
     kind: "quantize",
     params: {
       checkpoint: "TRAJECTORY/CHECKPOINT", method: { recipe: recipe.name },
-      calibration: { dataset: datasets[1]?.name ?? "calibration" },
-      evaluation: { dataset: datasets[0]?.name ?? "validation" },
+      calibration: { dataset: calibration }, evaluation: { dataset: evaluation },
     },
   };
 }

@@ -269,3 +269,18 @@ def test_pages_fit_their_width_and_are_readable(world, visit, address):
         page.click("#quantize-this")
         page.wait("document.querySelector('.run-form') !== null")
     check_looks(page, address.strip("#/").split("/")[0].split("?")[0])
+
+
+@pytest.mark.parametrize("address", ["#/compare?a=c6&b=c7", "#/checkpoints/c7"])
+def test_errors_of_layers_say_which_quantization_they_are_of(visit, address):
+    page = visit(address)
+    page.wait("document.querySelector('#layer-changes') !== null")
+    assert page.run("document.querySelector('section[aria-label=\"By layer\"] h3').innerText") == (
+        "Relative error by layer, gptq 3-bit g128")
+
+
+def test_a_checkpoint_as_curl_asks_for_nothing_that_is_not_there(world, visit):
+    commands = "[...document.querySelectorAll('details .command code')].map(one => one.textContent)"
+    assert not any("/health" in one for one in visit("#/checkpoints/c7").run(commands))
+    world.healths.add("c7")
+    assert any("/health" in one for one in visit("#/checkpoints/c7").run(commands))

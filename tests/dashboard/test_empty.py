@@ -93,6 +93,24 @@ def test_the_suggested_sweep_measures_on_what_was_held_out(world, visit, monkeyp
     assert '"evaluation":{"dataset":"held-out"}' in command
 
 
+@pytest.mark.parametrize("names, inline, expected", [
+    (["other", "mixed-validation", "mixed-train"], [], ["mixed-train", "mixed-validation"]),
+    (["samples", "held-out", "text"], ["samples"], ["text", "held-out"]),
+    (["samples", "text"], ["samples"], ["samples", "text"]), (["training"], [], [None, "training"]),
+    (["training", "more"], [], ["training", "more"]), ([], [], [None, None])])
+def test_what_to_calibrate_on_is_not_what_was_held_out(visit, names, inline, expected):
+    """Nor samples that were given inline, while there is a text."""
+    page = visit("#/runs")
+    given = [{"name": name, "format": "sequences" if name in inline else "text"} for name in names]
+    assert page.run("import('/notice.js').then(({suggested}) => (({calibration, evaluation}) => [calibration ?? null,"
+                    f" evaluation ?? null])(suggested({stand_in.json.dumps(given)})))") == expected
+
+
+def test_the_example_of_a_recipe_is_calibrated_on_other_data_than_it_is_measured_on(visit):
+    command = visit("#/data").run("[...document.querySelectorAll('.command code')].at(-1).textContent")
+    assert ('"calibration":{"dataset":"perl-manual"},"evaluation":{"dataset":"perl-manual-validation"}') in command
+
+
 def test_curves_say_which_trajectories_they_leave_out(world, visit):
     for number in range(7):
         world.add_trajectory(f"more-{number}", [4e-3])

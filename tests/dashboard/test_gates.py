@@ -15,7 +15,7 @@ RULES = [
     "Quantized loss minus that of the last measured checkpoint before it is at least \u22120.2500 nats",
     "Trace has no change point among its last 5 measured checkpoints, from step 1,000 on; "
     "it passes where the 95 % interval of the change begins before them",
-    "Its weights were read, and nothing is wrong with them",
+    "The integrity check finds nothing wrong",
 ]
 SECTION = "document.querySelector('section[aria-label=Gates]')"
 LINES = f"[...({SECTION}?.querySelectorAll('li') ?? [])].map(line => line.innerText)"
