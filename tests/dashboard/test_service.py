@@ -348,7 +348,7 @@ def test_gates_of_the_service_are_told_in_words(service, measured, visit):
     page.run("location.hash = '#/gates'")
     page.wait("document.querySelector('main tbody .verdict') !== null")
     row = page.run("document.querySelector('main tbody tr').innerText")
-    assert "▲ fail" in row and "step2" in row and HOSTILE in row and "nothing is wrong with them" in row
+    assert "▲ fail" in row and "step2" in row and HOSTILE in row and "finds nothing wrong" in row
     assert service.request("DELETE", "/v1/gates/told").status == 204
     assert page.run("window.hurt") is None
 

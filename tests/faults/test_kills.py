@@ -156,7 +156,7 @@ def test_an_attempt_removes_what_an_earlier_one_had_not_finished(own):
     left = work / "export" / ".deltaq-model.safetensors.part"
     left.parent.mkdir()
     left.write_text("an export goes on with this one")
-    own.gate.hold("train", MIDDLE["train"][0], MIDDLE["train"][1], lease=2)
+    own.gate.hold("train", *MIDDLE["train"], lease=2, also=True)  # the first attempt stays where it is
     kill_worker(own)
     own.held(run, lease=2)
     assert not [half for half in halves if half.exists()]
