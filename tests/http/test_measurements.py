@@ -333,8 +333,8 @@ def test_a_dataset_s_name_is_told_whole(service, name):
 
 def test_methods_with_long_labels_are_series_of_their_own(service, name):
     """Labels have 127 characters, and tell series apart: what does not fit is told by the hash of the method."""
-    data = service.sequences(name, models.rows(4, 32, seed=91))["name"]
-    service.checkpoint(models.write_llama(service.files / name, seed=91), name, "step0", step=0)
+    data = service.sequences(name, models.rows(4, 32, seed=47111))["name"]
+    service.checkpoint(models.write_llama(service.files / name, seed=47111), name, "step0", step=0)
     long = {"name": "gptq", "bits": 3, "group_size": 16, "sym": False, "desc_act": True, "damp_percent": 0.01,
             "activation_bits": 8, "rotation": "hadamard", "rotation_seed": 1, "embedding_bits": 8, "lm_head_bits": 8}
     methods = [long, {**long, "embedding_bits": 4, "lm_head_bits": 4},
@@ -354,8 +354,8 @@ def test_methods_with_long_labels_are_series_of_their_own(service, name):
 
 def test_numbers_of_a_file_with_rounded_scales_are_a_series_of_their_own(service, name):
     """An export that stores float16 scales measures the model with these: the third digit of ΔQL is another one."""
-    data = service.sequences(name, models.rows(4, 32, seed=92))["name"]
-    service.checkpoint(models.write_llama(service.files / name, seed=92), name, "step0", step=0)
+    data = service.sequences(name, models.rows(4, 32, seed=47112))["name"]
+    service.checkpoint(models.write_llama(service.files / name, seed=47112), name, "step0", step=0)
     used = {"dataset": data, "sequence_length": None}
     deltas = {}
     for export in (None, "gguf"):

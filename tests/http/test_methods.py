@@ -446,8 +446,8 @@ def test_calibration_on_the_head_of_a_text_is_told(service, subject):
     method = {"name": "rtn", "bits": 3}
     head = done(service, quantize(service, subject, method, calibration=use))
     assert head["result"]["calibration_sequences"] == 1
-    assert '1 calibration sequences' in head["result"]["note"] and '"packing": "blocks"' in head["result"]["note"]
-    assert "methods-long: 1 calibration sequences" in service.get(f"/v1/runs/{head['id']}/events").body.decode()
+    assert "(1 in all)" in head["result"]["note"] and '"packing": "blocks"' in head["result"]["note"]
+    assert "methods-long: calibrated on the heads" in service.get(f"/v1/runs/{head['id']}/events").body.decode()
     whole = done(service, quantize(service, subject, method, calibration={**use, "packing": "blocks"}))["result"]
     assert whole["calibration_sequences"] == 8 and whole.get("note") is None
     # a text that is no longer than its sequence loses nothing, and sequences given as they are neither

@@ -238,7 +238,7 @@ def test_a_choice_longer_than_the_model_fails_the_run_and_a_long_prompt_is_cut(s
 
 def test_the_width_of_a_method_without_bits_is_told(service, ready, name):
     """nf4 has no parameter `bits`: its accuracies are found by its width as its ΔQL is."""
-    place = models.write_llama(service.files / name, seed=5, max_position_embeddings=160)
+    place = models.write_llama(service.files / name, seed=47140, max_position_embeddings=160)
     service.checkpoint(place, name, "step1", step=1)
     run = service.run("tasks", **{**ready, "checkpoint": f"{name}/step1"}, method={"name": "nf4", "block_size": 32})
     assert run["state"] == "succeeded", run["error"]
