@@ -18,7 +18,7 @@ class Gate:
         new, line = self.directory / "new", f"{kind} {lease} {unit} {done}\n"
         new.write_text((self.hold_file.read_text() if also else "") + line)
         os.rename(new, self.hold_file)
-        self.done[str(lease)] = done
+        self.done = {**(self.done if also else {}), str(lease): done}
 
     @contextlib.contextmanager
     def holding(self, *place, **more):
