@@ -339,11 +339,16 @@ static void sample_reset(struct sample *s)
     memory_free(s->order);
 }
 
+struct correlation correlation_without_numbers(int64_t n, int64_t units)
+{
+    return (struct correlation){n, units, 0, NAN, NAN, NAN, NAN, NAN, NAN};
+}
+
 enum status correlation_measure(const struct correlation_points *points, enum correlation_kind kind,
                                 struct correlation *out, struct error *error)
 {
     struct sample s = {.points = points, .kind = kind};
-    *out = (struct correlation){0, 0, 0, NAN, NAN, NAN, NAN, NAN, NAN};
+    *out = correlation_without_numbers(0, 0);
     const enum status status = sample_new(&s, error);
     if (status == STATUS_OK) {
         number_units(&s);

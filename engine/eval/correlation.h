@@ -50,6 +50,9 @@ struct correlation {
     double spearman_low, spearman_high;
 };
 
+/* All but the counts is unknown. */
+struct correlation correlation_without_numbers(int64_t n, int64_t units);
+
 /* Spearman's is Pearson's of the ranks, ties sharing the mean of theirs. Residuals are those of least squares with a
  * constant for each trajectory and budget, to 1e-9 of their norm. STATUS_NO_MEMORY. */
 MUST_CHECK enum status correlation_measure(const struct correlation_points *points, enum correlation_kind kind,

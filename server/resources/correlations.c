@@ -173,15 +173,7 @@ static enum status describe(const json_t *list, size_t first, size_t count, int6
     if (status == STATUS_OK) status = correlation_measure(&given, CORRELATION_WITHIN, &out->within, error);
     if (status == STATUS_OK) status = correlation_measure(&given, CORRELATION_DIFFERENCES, &out->differences, error);
     if (status == STATUS_OK) {
-        if (series > 1)
-            out->values = (struct correlation){.n = out->values.n,
-                                               .units = out->values.units,
-                                               .pearson = NAN,
-                                               .spearman = NAN,
-                                               .low = NAN,
-                                               .high = NAN,
-                                               .spearman_low = NAN,
-                                               .spearman_high = NAN};
+        if (series > 1) out->values = correlation_without_numbers(out->values.n, out->values.units);
         out->note = note_of(&out->values, &out->within, series);
     }
     points_reset(&points);
