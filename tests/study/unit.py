@@ -156,7 +156,8 @@ class UnitOfStudy(Experiment):
     def measure_ended(self, runs):
         """Begins to measure the decays that have ended; those of other orders only make a soup."""
         for peak, branch, end, number in self.forks():
-            if number == 0 and runs[peak, branch, number].share == 1.0:
+            last = Key("decay", peak, DEFAULT_WEIGHT_DECAY, branch, end, True)
+            if number == 0 and runs[peak, branch, number].share == 1.0 and last not in self.asked:
                 self.begin_measuring(self.of_decay(peak, branch, end))
 
     def trunk_and_decays(self):
