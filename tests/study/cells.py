@@ -115,6 +115,11 @@ def parameters(scale):
     return scale.vocabulary * scale.hidden + scale.layers * (13 * scale.hidden**2 + 2 * scale.hidden) + scale.hidden
 
 
+def size(cell):
+    """Parameters of its models; cells of another plan say it themselves."""
+    return parameters(cell.scale) if isinstance(cell, Cell) else cell.parameters()
+
+
 def trained_tokens(cell):
     """All that a unit trains on; cells of another plan say it themselves."""
     if not isinstance(cell, Cell):
@@ -131,8 +136,7 @@ def trained_tokens(cell):
 # 0.14 million parameters, 23,000 at 1.1 million, 7,200 at 3 million), and as much again for measuring a small model, a
 # fifth for larger ones.
 def guess(cell):
-    size = parameters(cell.scale)
-    return trained_tokens(cell) * size / 2.4e10 * (2.2 if size < 500_000 else 1.2)
+    return trained_tokens(cell) * size(cell) / 2.4e10 * (2.2 if size(cell) < 500_000 else 1.2)
 
 
 def seconds_of(text):

@@ -6,7 +6,7 @@ import collections
 import experiment
 import student
 import svg
-from cells import CELLS, branch_tokens, ends, parameters
+from cells import CELLS, branch_tokens, ends, size
 from findings import MAIN_METHOD
 
 COLOURS = {"constant": "#4878a8", "decay": "#c44e52", "lawa": "#3b8f4f", "soup": "#8172b3", "cosine": "#937860"}
@@ -118,7 +118,7 @@ def of_seeds(count):
 def caption(cell, means, bits="3 bits"):
     scale = cell.scale
     return (
-        f'Cell {cell.name}: {parameters(scale) / 1e6:.2f} million parameters, {of_seeds(means.seeds(cell.name))}, '
+        f'Cell {cell.name}: {size(cell) / 1e6:.2f} million parameters, {of_seeds(means.seeds(cell.name))}, '
         f'text "{cell.text}"; GPTQ at {bits} in '
         f"groups of {min(64, scale.hidden)}; calibration {scale.calibration} sequences of {scale.length} training "
         f"tokens, {scale.draws} samples at end points and one along "

@@ -249,6 +249,24 @@ def verdict(effect, p, sign, alpha):
     return HELD if effect * sign > 0 else OPPOSITE
 
 
+def verdict_within(low, high, within):
+    """Of a claim that an effect is smaller than a bound, either way: by the interval of 95 %."""
+    if low is None:
+        return NOT_DECIDED
+    if -within < low and high < within:
+        return HELD
+    return REFUTED if low > within or high < -within else NOT_DECIDED
+
+
+def verdict_of(finding, alpha):
+    if not finding["seeds"]:
+        return NOT_MEASURED
+    if "within" in finding:
+        return verdict_within(finding["low"], finding["high"], finding["within"])
+    p = finding["p_holm"] if "family" in finding else finding["p"]
+    return verdict(finding["effect"], p, finding["sign"], alpha)
+
+
 def estimate(entry, by_seed):
     """Mean, interval and p value; of correlations on the scale of r."""
     effect, low, high, p = student.test(list(by_seed.values()))
@@ -295,10 +313,7 @@ def judge(rows, cells=CELLS, file=ENDPOINTS):
         for finding in members:
             finding["p_holm"] = corrected.get(finding["id"])
     for finding in found:
-        p = finding["p_holm"] if "family" in finding else finding["p"]
-        finding["verdict"] = (
-            verdict(finding["effect"], p, finding["sign"], document["alpha"]) if finding["seeds"] else NOT_MEASURED
-        )
+        finding["verdict"] = verdict_of(finding, document["alpha"])
     return found
 
 

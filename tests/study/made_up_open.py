@@ -5,7 +5,6 @@ import math
 from cells import branch_tokens, ends, step
 from open_cells import CELLS
 
-PEAK = 4e-3
 EVERY = CELLS["cause"].scale.every * step(CELLS["cause"].scale)
 LAST = ends(CELLS["cause"].scale)[-1]
 LEVEL = 6e6  # tokens from which the loss of a constant run is level
@@ -21,8 +20,10 @@ LAYERS = [f"model.layers.{block}.{name}" for block in (0, 1) for name in ("q", "
 
 # In ΔQL: `rate` is what a rate of zero adds, `tokens` what a factor e of tokens adds beyond LEVEL, `loss` what a nat
 # less adds. `second`: the logarithm of measured over predicted damage, by bits. `sharp`: in ΔQL, of what SAM takes away
-# at equal loss. `window`: what an average adds to the quantized loss of the decayed run.
+# at equal loss. `window`: what an average adds to the quantized loss of the decayed run. `others`: what a rate of zero
+# adds in a cell besides.
 NOTHING = {"rate": 0.0, "tokens": 0.0, "loss": 0.0, "second": {}, "sharp": 0.0, "window": {}, "marker": 0.0}
+NOTHING["others"] = {}
 DECAY = {**NOTHING, "rate": 0.02}
 CONVERGENCE = {**NOTHING, "tokens": 0.02}
 
@@ -35,6 +36,7 @@ def rate_of(group, tokens, branch, end):
         "decay": lambda: 1 - past,
         "sgdr": lambda: 0.5 * (1 + math.cos(math.pi * ((3 * past) % 1 or 1))),
         "oscillating": lambda: 0.5 * (1 + math.cos(2 * math.pi * 2.5 * past)),
+        "cosine": lambda: 0.5 * (1 + math.cos(math.pi * past)),
     }[group]()
 
 
@@ -55,7 +57,7 @@ class Made:
                     "cell": cell,
                     "seed": seed,
                     "group": group,
-                    "peak": PEAK,
+                    "peak": CELLS[cell].peaks[0],
                     "weight_decay": 0.1,
                     "branch": 0,
                     "tokens": tokens,
@@ -77,6 +79,7 @@ class Made:
         return base + world["rate"] * (1 - rate) + world["tokens"] * late + world["loss"] * (2.9 - loss) + noise
 
     def model(self, cell, seed, base, group, tokens, rate, loss=None, less=0.0, end=True):
+        base += self.world["others"].get(cell, 0.0) * (1 - rate)
         loss = (loss_of(rate, tokens, rate) if loss is None else loss) + self.source.gauss(0, 0.001)
         delta = self.delta(base, rate, tokens, loss) - less
         own = self.world["marker"] * delta / 0.02 + self.source.gauss(0, 0.3)
@@ -88,23 +91,27 @@ class Made:
             self.add(cell, seed, group, tokens, quantized, method, end)
         return loss, delta
 
-    def trunk(self, seed, base):
-        scale = CELLS["cause"].scale
-        counts = sorted({*range(5 * EVERY, LAST + 1, 5 * EVERY), *ends(scale)})
+    def trunk(self, seed, base, cell="cause"):
+        scale = CELLS[cell].scale
+        counts = sorted({*range(5 * EVERY, ends(scale)[-1] + 1, 5 * EVERY), *ends(scale)})
         for tokens in counts:
-            self.model("cause", seed, base, "constant", tokens, 1.0, end=tokens in ends(scale))
+            self.model(cell, seed, base, "constant", tokens, 1.0, end=tokens in ends(scale))
         for tokens in ends(scale):
-            self.model("cause", seed, base, "decay", tokens, 0.0)
-            self.model("cause", seed, base, "lawa", tokens, 1.0, loss_of(0.2, tokens, 0.2))
+            self.model(cell, seed, base, "decay", tokens, 0.0)
+            self.model(cell, seed, base, "lawa", tokens, 1.0, loss_of(0.2, tokens, 0.2))
+
+    def others(self, seed, base):
+        for cell in ("level", "mixture", "states", "wide"):
+            self.trunk(seed, base, cell)
 
     def cycles(self, seed, base):
         branch, end = branch_tokens(CELLS["cycles"].scale)[0], ends(CELLS["cycles"].scale)[0]
-        for group in ("decay", "sgdr", "oscillating"):
+        for cell, group in (*(("cycles", group) for group in ("decay", "sgdr", "oscillating")), ("cosine", "cosine")):
             lag = 1.0
             for tokens in range(branch + EVERY, end + 1, EVERY):
                 rate = rate_of(group, tokens, branch, end)
                 lag = 0.5 * (lag + rate)
-                self.model("cycles", seed, base, group, tokens, rate, loss_of(rate, tokens, lag), end=tokens == end)
+                self.model(cell, seed, base, group, tokens, rate, loss_of(rate, tokens, lag), end=tokens == end)
 
     def optimizers(self, seed, base):
         tokens = ends(CELLS["sam"].scale)[0]
@@ -153,7 +160,7 @@ class Made:
         self.add("layers", seed, group, LAST, numbers, f"rtn-{bits}")
 
 
-PARTS = ("trunk", "cycles", "optimizers", "windows", "layers")
+PARTS = ("trunk", "cycles", "optimizers", "windows", "layers", "others")
 
 
 def rows(source, world, seeds=6, parts=PARTS):

@@ -6,8 +6,9 @@ import svg
 from cells import branch_tokens, ends, step
 from findings import Table
 
-SCHEDULES = {"sgdr": "SGDR", "oscillating": "oscillating rate"}
-COLOURS = {"sgdr": "#8172b3", "oscillating": "#937860"}
+SCHEDULES = {"sgdr": "SGDR", "oscillating": "oscillating rate", "cosine": "one cosine"}
+COLOURS = {"sgdr": "#8172b3", "oscillating": "#937860", "cosine": "#937860"}
+DECAYS = "cycles"  # the cell with the decay that all of them are compared with
 SHAPES = {"linear": "#2a6f97", "1-sqrt": "#e09f3e", "cosine": "#9e2a2b"}
 BITS = {"rtn-8": "#2a6f97", "rtn-4": "#3b8f4f", "rtn-3": "#e09f3e", "rtn-2": "#9e2a2b"}
 
@@ -24,7 +25,8 @@ def along(means, cell, base, group, metric, scale=1.0):
         ("decay", "one decay", figures.COLOURS["decay"]),
         (group, SCHEDULES[group], COLOURS[group]),
     ):
-        points = trunk if name == "constant" else start + means.curve(cell.name, name, peak, metric, scale=scale)
+        where = DECAYS if name == "decay" else cell.name
+        points = trunk if name == "constant" else start + means.curve(where, name, peak, metric, scale=scale)
         found.append({"label": label, "colour": colour, "points": figures.millions(points)})
     return found
 
@@ -150,13 +152,15 @@ def layers(table, cell, group):
 def of_cell(cell, base, means, table):
     name = cell.name
     if cell.does == "trunk":
-        return {
-            f"{name}-training.svg": figures.along(cell, means),
-            f"{name}-sharpness.svg": figures.sharpness(cell, means),
-            f"{name}-losses.svg": figures.losses(cell, means, []),
-        }
+        found = {f"{name}-training.svg": figures.along(cell, means)}
+        if cell.base is None:
+            found[f"{name}-sharpness.svg"] = figures.sharpness(cell, means)
+            found[f"{name}-losses.svg"] = figures.losses(cell, means, [])
+        return found
     if cell.does == "cycles":
-        return {f"{name}-{group}.svg": cycles(means, cell, base, group) for group in SCHEDULES}
+        groups = [group for group, _ in cell.options if group in SCHEDULES]
+        return {f"{name}-{group}.svg" if len(groups) > 1 else f"{name}.svg": cycles(means, cell, base, group)
+                for group in groups}
     if cell.does == "windows":
         return {f"{name}.svg": windows(table, cell, base, means)}
     if cell.does == "layers":

@@ -1,6 +1,6 @@
-"""One unit of the plan `open`. Groups beside those of unit.py: sgdr and oscillating (runs that branch off the constant
-one), lawa-K (mean of the last K checkpoints), wsm-SHAPE (mean of the last checkpoints with the weights of a decay of
-that shape). A metric PREDICTED.LAYER or MEASURED.LAYER is of one linear. Standard library only.
+"""One unit of the plan `open`. Groups beside those of unit.py: sgdr, oscillating and cosine (runs that branch off the
+constant one), lawa-K (mean of the last K checkpoints), wsm-SHAPE (mean of the last checkpoints with the weights of a
+decay of that shape). A metric PREDICTED.LAYER or MEASURED.LAYER is of one linear. Standard library only.
 """
 
 import math
@@ -17,10 +17,22 @@ SHAPES = {
 FREE = ("gradient_norm", "relative_trace", "trace_per_parameter")  # what a measurement of the trace gives besides
 CRITICAL = "critical_sharpness"  # from losses along the gradient, no product
 PRECONDITIONED = "preconditioned_sharpness"  # by gradients, since not every model of the study has a training state
-TRAINED = ("constant", "decay", "sgdr", "oscillating")  # groups of runs, the others are averages
+BRANCHED = ("sgdr", "oscillating", "cosine")  # groups of `cycles` beside the decay
+TRAINED = ("constant", "decay", *BRANCHED)  # groups of runs, the others are averages
 CHANGES = 16  # random ones, as large as a quantization error
 OF_CHANGES = ("random_curvature_term", "random_delta", "curvature_ratio")
 LINE = (0.5, 1.5)  # around a model, in units of its distance from the checkpoint before
+
+
+def group_of(schedule):
+    return "decay" if schedule == "wsd" else schedule
+
+
+def schedule_of(name, cycles, branch, end):
+    """A cosine from the branch to the end is one cycle of SGDR."""
+    if name == "wsd":
+        return {"name": name, "decay": end - branch}
+    return {"name": "sgdr" if name == "cosine" else name, "start": branch, "period": round((end - branch) / cycles)}
 
 
 def merge_weights(shape, count):
@@ -33,6 +45,19 @@ def merge_weights(shape, count):
 class OpenUnit(UnitOfStudy):
     methods = {name: METHODS[name] for name in ("gptq-3", "gptq-4", "gptq-2", "rtn-3", "rtn-4")}
     methods["gptq-4"] = (METHODS["gptq-4"][0], None)
+
+    def __init__(self, client, cell, seed, base=None, prefix="study"):
+        super().__init__(client, cell, seed, base, prefix)
+        if cell.model():
+            self.model = cell.model().config(cell.scale, self.model)
+
+    def whole(self):
+        return self.cell.does == "trunk"
+
+    def learn_words(self):
+        """Of the same text those of the base, whose model may be another."""
+        shared = self.base is not None and self.base.text == self.cell.text
+        return self.trunk().learn_words() if shared else super().learn_words()
 
     def trunk(self):
         """The unit of this seed that has the constant run."""
@@ -65,10 +90,7 @@ class OpenUnit(UnitOfStudy):
         peak, branch, end = self.cell.peaks[0], self.branched[-1], self.counts[-1]
         start = self.trunk().trunks()[peak][branch]
         schedules = {
-            "decay" if name == "wsd" else name: {"name": name, "decay": end - branch}
-            if name == "wsd"
-            else {"name": name, "start": branch, "period": round((end - branch) / cycles)}
-            for name, cycles in self.cell.options
+            group_of(name): schedule_of(name, cycles, branch, end) for name, cycles in self.cell.options
         }
         runs = {
             group: self.begin(group, peak, end, schedule, None, branch, keep_state=False, **{"from": start})
@@ -120,7 +142,7 @@ class OpenUnit(UnitOfStudy):
 
     # --- measuring ----------------------------------------------------------------------------------------------------
     def sharpened(self, key):
-        return super().sharpened(key) or key.group in ("sgdr", "oscillating")
+        return super().sharpened(key) or key.group in BRANCHED
 
     def measure(self, models):
         if self.cell.does == "layers":

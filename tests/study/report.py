@@ -5,7 +5,7 @@ import csv
 import json
 import textwrap
 
-from cells import ends, parameters
+from cells import ends, size
 from experiment import millions
 from findings import COMPATIBLE, HELD, NOT_DECIDED, NOT_MEASURED, OF_CORRELATIONS, OPPOSITE, REFUTED
 from findings import endpoints, judge, noise
@@ -265,8 +265,8 @@ def of_cells(cells, rows):
         seeds = sorted({row["seed"] for row in rows if row["cell"] == cell.name})
         counts = [end / 1e6 for end in ends(cell.scale)]
         lines.append(
-            f"| {cell.name} | {parameters(cell.scale) / 1e6:.2f} M | {', '.join(f'{count:.1f}' for count in counts)} | "
-            f"{', '.join(f'{1e6 * count / parameters(cell.scale):.0f}' for count in counts)} | "
+            f"| {cell.name} | {size(cell) / 1e6:.2f} M | {', '.join(f'{count:.1f}' for count in counts)} | "
+            f"{', '.join(f'{1e6 * count / size(cell):.0f}' for count in counts)} | "
             f"{', '.join(f'{peak:g}' for peak in cell.peaks)} | {len(seeds)} |"
         )
     return lines + [""]

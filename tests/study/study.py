@@ -104,7 +104,7 @@ class Estimate:
         """Whether the models of two cells are of like size. A measured unit may be of a cell that is no more."""
         if measured not in self.cells:
             return False
-        one, other = (cells.parameters(self.cells[name].scale) for name in (measured, asked))
+        one, other = (cells.size(self.cells[name]) for name in (measured, asked))
         return max(one, other) < self.LIKE * min(one, other)
 
 
@@ -314,7 +314,10 @@ def prepare(directory, plan):
         corpus.share(pathlib.Path(texts), directory / "corpus")
     corpus.make(directory / "corpus", say)
     chosen = os.environ.get("STUDY_CELLS", "")
-    return plan.cells, cells.chosen(cells.plan(plan.order), chosen.split(",") if chosen else list(plan.cells))
+    units = cells.chosen(cells.plan(plan.order), chosen.split(",") if chosen else list(plan.cells))
+    if any(plan.cells[unit.cell].text == "grammar" for unit in units):
+        generated.write_grammar(directory / "corpus")
+    return plan.cells, units
 
 
 def adopt(source, directory, all_cells, revision):
