@@ -92,6 +92,6 @@ export function advicePanel(plans) {
     verdict(result),
     h("p", { class: "muted" }, `${result.method}, from ${compact(result.tokens)} tokens on; `,
       h("a", { href: link(`/runs/${id}`) }, "the plan's run"), "."),
-    dataTable(adviceTable(result)));
+    dataTable(orderKept(plans.size > 1 ? `options-${name}` : "options", adviceTable(result))));
   return [...plans].map(panel);
 }

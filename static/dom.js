@@ -1,5 +1,6 @@
 /* dom.js: builds elements. Whatever comes from the server enters the page as a text node or an attribute value, never
  * as markup. */
+import { token } from "./api.js";
 
 const FORBIDDEN = /^(on|style$|srcdoc$|innerhtml$|outerhtml$)/i;
 const SVG = "http://www.w3.org/2000/svg";
@@ -61,9 +62,11 @@ function quoted(text) {
   return `'${text.replace(/'/g, "'\\''")}'`;
 }
 
-/* The curl command that sends `body` to `path`, or reads it where there is no body. */
+/* The curl command that sends `body` to `path`, or reads it where there is no body. Where this page needed a token, the
+ * command takes the reader's own from the environment. */
 export function curl(path, body = null) {
-  const address = quoted(`${location.origin}${path}`);
+  const bearer = token() ? ' -H "Authorization: Bearer $DELTAQ_TOKEN"' : "";
+  const address = `${quoted(`${location.origin}${path}`)}${bearer}`;
   if (body === null) return `curl ${address}`;
   return `curl ${address} -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`;
 }

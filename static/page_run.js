@@ -179,7 +179,8 @@ export async function showRun({ root, parameters, query: search, signal }) {
     const given = run.params ?? {}, name = subject(run);
     const home = typeof given.checkpoint === "string" ? await checkpoint(given.checkpoint) : null;
     const named = typeof given.trajectory === "string" && run.kind !== "fetch";
-    const trajectory = home?.trajectory ?? (named ? nameOf(run, given.trajectory) : null);
+    const made = run.kind === "average" ? run.result?.trajectory : null;
+    const trajectory = home?.trajectory ?? made ?? (named ? nameOf(run, given.trajectory) : null);
     document.title = `${run.kind} ${name} · deltaq`;
     fill(head, headings(run, name, trajectory, does));
     bar.update(run);

@@ -46,7 +46,10 @@ function standing(sweep) {
     `${integer(counts[state])} ${state}`);
   const words = STATES.filter((state) => counts[state]).map(count);
   return h("div", { class: "standing" },
-    h("progress", { max: Math.max(1, all), value: done, "aria-label": `progress of ${sweep.name}` }),
+    h("progress", {
+      max: Math.max(1, all), value: done, "aria-label": `progress of ${sweep.name}`,
+      class: counts.failed > 0 && counts.failed === done ? "bad" : null,
+    }),
     h("span", { class: "counts" }, words.length ? words : "no runs"));
 }
 

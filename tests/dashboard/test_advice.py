@@ -84,6 +84,11 @@ def test_the_newest_plan_is_a_table_with_its_recommendation(world, planned, visi
                                         "go on for 2M tokens"]
     assert ("2.4000 to 2.4400" in rows[0][3] and "measured" in rows[1][3] and rows[1][5] == "lowest"
             and "0.0200 to 0.1000" in rows[0][5])
+    page.run(f"{ADVICE}.querySelectorAll('thead .sort')[0].click()")
+    assert [row[0] for row in page.run(ROWS)][0] == "average of the last 5 checkpoints recommended"
+    page.call("Page.reload")
+    page.wait(DRAWN)
+    assert [row[0] for row in page.run(ROWS)][0] == "average of the last 5 checkpoints recommended"
     planned["result"].update(recommended=None, reason="the options cannot be told apart: they are alike")
     page = visit(ADDRESS)
     page.wait(DRAWN)

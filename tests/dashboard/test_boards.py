@@ -64,6 +64,35 @@ def test_commands_of_a_sweep_hold_in_a_shell_whatever_its_name(world, server, vi
     assert told[0][0] == f"{server.url}/v1/sweeps" and json.loads(told[0][-1])["name"] == "it's (3)-again"
 
 
+def test_commands_take_the_token_of_the_reader_where_one_is_needed(world, server, visit):
+    page = visit("#/sweeps/decays")
+    assert "DELTAQ_TOKEN" not in page.run("document.querySelector('main').textContent")
+    page.run("sessionStorage.setItem('deltaq-token', 'the-reader-s-own')")
+    page.run("location.reload()")
+    page.wait("document.querySelectorAll('.command code').length === 2")
+    for text in page.run("[...document.querySelectorAll('.command code')].map(node => node.textContent)"):
+        said = subprocess.run(["bash"], input=f"curl() {{ printf '%s\\0' \"$@\"; }}\n{text}\n", text=True,
+                              capture_output=True, check=True, env={"DELTAQ_TOKEN": "that of the shell"})
+        assert "Authorization: Bearer that of the shell" in said.stdout.split("\0"), text
+        assert "the-reader-s-own" not in text
+
+
+def test_a_sweep_of_which_all_failed_does_not_look_well(world, visit):
+    world.sweeps[1]["runs"].update(queued=0, running=0, succeeded=0, cancelled=0, failed=3)
+    page = visit("#/sweeps")
+    bad = page.run("[...document.querySelectorAll('progress.bad')].map(node => node.getAttribute('aria-label'))")
+    assert bad == [f"progress of {world.sweeps[1]['name']}"]
+
+
+def test_the_run_of_an_average_leads_to_what_it_made(world, visit):
+    made = world.add_run("average", {"trajectory": "constant", "window": 3}, "succeeded")
+    made["result"] = {"trajectory": "constant-lawa3", "checkpoints": ["c1", "c2"]}
+    page = visit(f"#/runs/{made['id']}")
+    page.wait("document.querySelector('.crumbs .name') !== null")
+    assert page.run("document.querySelector('.crumbs .name').getAttribute('href')") == (
+        "#/curves?trajectory=constant-lawa3")
+
+
 def test_data_sets_and_recipes(visit):
     page = visit("#/data")
     text = page.run("document.querySelector('main').innerText")
