@@ -1,10 +1,19 @@
 #include "store/task_items.h"
 
+#include "store/shared_measurements.h"
 #include "store/trajectories.h"
 
 #include <string.h>
 
 enum { SLICE = 5000 }; /* rows in a statement */
+
+/* What the trajectory $1 has of the accuracy of a task ($3), or of their mean; shared as in curves. */
+#define FLIPS_METRIC "(case when $3::text is null then 'mean_accuracy' else 'accuracy' end)"
+#define FLIPS_SHARED SHARED_MEASUREMENTS("$1", FLIPS_METRIC, "")
+#define FLIPS_TOLD                                                 \
+    "select n.series, n.run, n.checkpoint, n.number from newest n" \
+    " where n.trajectory = $1 and n.metric = " FLIPS_METRIC        \
+    " union all select m.series, m.run, c.id, m.number" FLIPS_SHARED " where t.trajectory = $1"
 
 enum status task_items_add(struct task_items *items, const struct task_item *item, struct error *error)
 {
@@ -90,22 +99,21 @@ enum status task_items_flips(struct connection *connection, const struct task_fl
     if (status != STATUS_OK) return status;
     return connection_query_json(
         connection,
-        /* As in curves: one series, of each checkpoint its newest run. Answers in full precision of a series without
-         * a method stay alone, whatever method their run had. */
-        "with asked as (select s.*, n.run, n.checkpoint, n.number as told, n.metric from newest n"
-        " join series s on s.id = n.series"
-        " where n.trajectory = $1 and n.metric = case when $3 is null then 'mean_accuracy' else 'accuracy' end"
-        " and ($2 is null or s.label = $2) and ($7 is null or s.protocol = $7) and ($8 is null or s.calibration = $8)"
-        " and ($6 < 0 or ' ' || s.dataset like '% ' || $6::text || '-shot')"
+        /* As in curves: one series, of each checkpoint its newest run, or that of another one of the same content.
+         * Answers in full precision of a series without a method stay alone, whatever method their run had. */
+        "with told as (" FLIPS_TOLD "),"
+        " asked as (select s.*, n.run, n.checkpoint, n.number as told from told n join series s on s.id = n.series"
+        " where ($2 is null or s.label = $2) and ($6 is null or s.protocol = $6) and ($7 is null or s.calibration = $7)"
+        " and ($5 < 0 or ' ' || s.dataset like '% ' || $5::text || '-shot')"
         " and ($3 is null or split_part(s.dataset, ' ', 1) = $3"
         " or starts_with($3, split_part(s.dataset, ' ', 1) || '_'))),"
         " chosen as (select * from asked order by told desc, label <> '' desc limit 1),"
-        " latest as (select t.checkpoint, i.question, q.task, q.doc, q.question as text, q.gold,"
+        " latest as (select a.checkpoint, i.question, q.task, q.doc, q.question as text, q.gold,"
         " i.choice = q.gold as good, case when a.label <> '' then i.choice_q = q.gold end as good_q,"
         " c.name, c.step, c.number"
         " from asked a join chosen h on h.id = a.id join runs r on r.id = a.run and r.state = 'succeeded'"
-        " join task_runs t on t.run = r.id and t.epoch = r.result_epoch and t.checkpoint = a.checkpoint"
-        " join checkpoints c on c.id = t.checkpoint join task_items i on i.run = t.run and i.epoch = t.epoch"
+        " join task_runs t on t.run = r.id and t.epoch = r.result_epoch"
+        " join checkpoints c on c.id = a.checkpoint join task_items i on i.run = t.run and i.epoch = t.epoch"
         " join task_questions q on q.id = i.question"
         " where ($3 is null or q.task = $3 or starts_with(q.task, $3 || '_'))),"
         " marked as (select *, lag(good) over (partition by question order by step nulls last, number) as before"
@@ -122,8 +130,9 @@ enum status task_items_flips(struct connection *connection, const struct task_fl
         " case when count(good_q) > 0 then count(*) filter (where good_q) end as good_q, count(*) filter (where good_q"
         " and not good) as up,"
         " count(*) filter (where good and not good_q) as down from marked group by checkpoint, name, step, number)"
-        " select json_build_object('trajectory', $5, 'series', (select json_build_object('label', h.label, 'dataset',"
-        " h.dataset, 'shots', t.shots, 'protocol_id', h.protocol, 'calibration_id', nullif(h.calibration, ''),"
+        " select json_build_object('trajectory', (select name from trajectories where id = $1), 'series',"
+        " (select json_build_object('label', h.label, 'dataset', h.dataset, 'shots', t.shots,"
+        " 'protocol_id', h.protocol, 'calibration_id', nullif(h.calibration, ''),"
         " 'calibrated_on', nullif(h.calibrated_on, '')) from chosen h join runs r on r.id = h.run"
         " join task_runs t on t.run = r.id and t.epoch = r.result_epoch), 'items',"
         " coalesce((select json_agg(json_build_object('task', task, 'doc', doc,"
@@ -135,7 +144,6 @@ enum status task_items_flips(struct connection *connection, const struct task_fl
         " up, 'down', down)"
         " order by step nulls last, number) from along), '[]'))",
         VALUES(value_text(id.text), value_text(query->label), value_text(query->task), value_integer(query->limit),
-               value_text(query->trajectory), value_integer(query->shots), value_text(query->protocol),
-               value_text(query->calibration)),
+               value_integer(query->shots), value_text(query->protocol), value_text(query->calibration)),
         document, error);
 }

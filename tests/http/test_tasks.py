@@ -171,6 +171,31 @@ def test_flips_are_of_one_series(service, ready):
     assert flips(task="mmlu") == flips(task="sciq") == (None, []) and flips(label="")[0]["label"] == ""
 
 
+def test_checkpoints_of_the_same_content_share_their_flips(service, ready):
+    """As in curves: a run that asks the same of the same weights is answered with the earlier one, and measures
+    nothing."""
+    model = models.write_llama(service.files / "tasks" / "twice", seed=48100, max_position_embeddings=160)
+    for step in (1, 2):
+        service.checkpoint(model, "flips-here", f"here{step}", step=step)
+    there = service.checkpoint(model, "flips-there", "there")
+    run = service.run("tasks", **{**ready, "checkpoint": "flips-here/here1"},
+                      method={"name": "rtn", "bits": 2, "group_size": 16})
+    assert run["state"] == "succeeded", run["error"]
+    assert service.run("tasks", **{**ready, "checkpoint": there["id"]},
+                       method={"name": "rtn", "bits": 2, "group_size": 16})["id"] == run["id"]
+    here, other = (service.get(f"/v1/flips?trajectory={name}").json for name in ("flips-here", "flips-there"))
+    assert [at["name"] for at in here["checkpoints"]] == ["here1", "here2"] and here["series"] == other["series"]
+    counts = [{name: at[name] for name in ("items", "right", "right_q", "up", "down")}
+              for at in here["checkpoints"] + other["checkpoints"]]
+    assert len(counts) == 3 and counts[0] == counts[1] == counts[2]
+    assert counts[0]["up"] == run["result"]["flips_up"] and counts[0]["down"] == run["result"]["flips_down"]
+    assert other["checkpoints"][0]["checkpoint"] == there["id"]
+    assert all(item["checkpoints"] == 2 and item["changes"] == 0 for item in here["items"])
+    # The trajectory has its name, whatever it was asked by.
+    owner = service.get("/v1/trajectories/flips-here").json["id"]
+    assert service.get(f"/v1/flips?trajectory={owner}").json == here
+
+
 def test_what_a_run_needs_is_told_before(service, ready):
     asked = {**ready, "checkpoint": "tasks/step2", "shots": 1, "method": {"name": "rtn", "bits": 3, "group_size": 16}}
     told = service.post("/v1/runs", {"kind": "tasks", "params": asked, "dry_run": True}).json
