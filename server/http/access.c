@@ -90,12 +90,8 @@ static enum MHD_Result header_add(void *closure, enum MHD_ValueKind kind, const 
     (void)kind;
     if (value == NULL) value = "";
     if (strlen(name) != name_length || strlen(value) != value_length) walk->broken = true; /* a NUL inside */
-    if (request->header_count == REQUEST_HEADERS_MAX) {
-        walk->too_many = true;
-        return MHD_NO;
-    }
-    request->headers[request->header_count++] = (struct name_value){name, value};
-    return MHD_YES;
+    walk->too_many = !request_add_header(request, name, value);
+    return walk->too_many ? MHD_NO : MHD_YES;
 }
 
 static void request_id_make(char out[17])

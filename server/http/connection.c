@@ -118,8 +118,7 @@ void exchange_free(struct exchange *exchange)
     if (exchange->started) (void)atomic_fetch_sub(&exchange->server->active, 1);
     if (exchange->answer != NULL) MHD_destroy_response(exchange->answer);
     response_reset(&exchange->response);
-    free(exchange->request.target_text);
-    free(exchange->request.query_text);
+    request_reset(&exchange->request);
     free(exchange->target);
     free(exchange);
 }

@@ -104,6 +104,39 @@ enum status request_query_integer(const struct request *request, const char *nam
     return STATUS_OK;
 }
 
+/* Appends the value to the header of that name. False: there is none yet. */
+static bool join(struct request *request, const char *name, const char *value, char **owned)
+{
+    size_t i = 0;
+    while (i < request->header_count && strcasecmp(request->headers[i].name, name) != 0) i++;
+    if (i == request->header_count) return false;
+    const size_t size = strlen(request->headers[i].value) + strlen(", ") + strlen(value) + 1;
+    char *joined = malloc(size);
+    if (joined == NULL) return true;
+    (void)snprintf(joined, size, "%s, %s", request->headers[i].value, value);
+    free(*owned);
+    *owned = joined;
+    request->headers[i].value = joined;
+    return true;
+}
+
+bool request_add_header(struct request *request, const char *name, const char *value)
+{
+    static const char *const lists[REQUEST_LISTS] = {"Accept", "Accept-Encoding", "If-Match", "If-None-Match"};
+    for (size_t i = 0; i < REQUEST_LISTS; i++)
+        if (strcasecmp(lists[i], name) == 0 && join(request, name, value, &request->lists[i])) return true;
+    if (request->header_count == REQUEST_HEADERS_MAX) return false;
+    request->headers[request->header_count++] = (struct name_value){name, value};
+    return true;
+}
+
+void request_reset(struct request *request)
+{
+    for (size_t i = 0; i < REQUEST_LISTS; i++) free(request->lists[i]);
+    free(request->target_text);
+    free(request->query_text);
+}
+
 bool request_wants_body(const struct request *request, const char *etag)
 {
     return !request->head && !encoding_etag_matches(request_header(request, "If-None-Match"), etag, true);
@@ -144,7 +177,7 @@ int request_prefer(const struct request *request, const char *const *types)
 {
     const char *accept = request_header(request, "Accept");
     int best = -1, best_quality = 0;
-    if (accept == NULL) return 0;
+    if (accept == NULL || accept[strspn(accept, " \t,")] == '\0') return 0;
     for (int i = 0; types[i] != NULL; i++) {
         const int quality = accept_type_quality(accept, types[i]);
         if (quality > best_quality) {

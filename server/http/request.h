@@ -28,7 +28,7 @@ struct name_value {
     const char *name, *value;
 };
 
-enum { REQUEST_HEADERS_MAX = 100, REQUEST_PARAMETERS_MAX = 4, REQUEST_QUERY_MAX = 64 };
+enum { REQUEST_HEADERS_MAX = 100, REQUEST_PARAMETERS_MAX = 4, REQUEST_QUERY_MAX = 64, REQUEST_LISTS = 4 };
 
 struct request {
     const char *method; /* "GET", "POST", "PATCH", "PUT", "DELETE"; a HEAD request arrives as "GET" */
@@ -55,7 +55,16 @@ struct request {
     struct name_value query[REQUEST_QUERY_MAX];
     size_t header_count, parameter_count, query_count;
     char *target_text, *query_text; /* own the decoded path segments and query */
+    char *lists[REQUEST_LISTS];     /* owned: values of headers that came in several lines */
 };
+
+/* Adds a header, whose texts are lent. The lines of a header that is a list (Accept, Accept-Encoding, If-Match,
+ * If-None-Match) become one value (RFC 9110, 5.3). Where there is no memory for that a line has no effect: then no
+ * condition holds that should not. False: there are REQUEST_HEADERS_MAX already. */
+MUST_CHECK bool request_add_header(struct request *request, const char *name, const char *value);
+
+/* Frees what the request owns. */
+void request_reset(struct request *request);
 
 /* The decoded path segment in place of {name} in the route's pattern; never NULL for a name of the pattern. It may
  * contain any character except control characters ("/" was sent as %2F). */

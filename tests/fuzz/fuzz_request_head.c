@@ -30,9 +30,10 @@ static void check_text(const char *text)
 static void take_header(struct request *request, char *line)
 {
     char *colon = strchr(line, ':');
-    if (colon == NULL || request->header_count == REQUEST_HEADERS_MAX) return;
+    if (colon == NULL) return;
     *colon++ = '\0';
-    request->headers[request->header_count++] = (struct name_value){line, colon + strspn(colon, " \t")};
+    if (!request_add_header(request, line, colon + strspn(colon, " \t")))
+        fuzz_require(request->header_count == REQUEST_HEADERS_MAX);
 }
 
 static void check_route(struct request *request, const char *query)
@@ -109,8 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         check_headers(request);
         check_route(request, query != NULL ? query : "");
     }
-    free(request->target_text);
-    free(request->query_text);
+    request_reset(request);
     free(request);
     free(text);
     return 0;

@@ -163,6 +163,18 @@ def test_etag_and_304(server):
     assert server.request("GET", "/v1/big", headers={"If-None-Match": '"x"'})[0] == 200
 
 
+def test_a_list_may_come_in_several_lines(server):
+    """As proxies and libraries send it: names that differ in case are lines of their own."""
+    tag, there = (server.request("GET", path)[1]["ETag"] for path in ("/v1/big", "/v1/echo/there"))
+    two = {"If-None-Match": '"x"', "if-none-match": tag}
+    assert server.request("GET", "/v1/big", headers=two)[0] == 304
+    assert server.request("DELETE", "/v1/echo/there", headers={"If-Match": '"x"', "if-match": there})[0] == 204
+    problem(server.request("DELETE", "/v1/echo/there", headers={"If-Match": '"x"', "if-match": '"y"'}), 412,
+            "precondition_failed")
+    packed = server.request("GET", "/v1/big", headers={"Accept-Encoding": "br", "accept-encoding": "gzip"})[1]
+    assert packed["Content-Encoding"] == "gzip"
+
+
 def test_etag_is_of_the_body(server):
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     connection.request("GET", "/v1/big")

@@ -98,6 +98,8 @@ static void test_media_type_preference(void **state)
         {"text/html", -1},
         {"application/json;q=0, */*", 1},
         {"*/*;q=0", -1},
+        {"", 0}, /* as good as none */
+        {" ,", 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct request request = {.method = "GET"};
@@ -107,12 +109,35 @@ static void test_media_type_preference(void **state)
     }
 }
 
+/* RFC 9110, 5.3. Other headers stay apart: a second Host is refused. */
+static void test_lines_of_a_list_are_one(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"application/json", "text/csv", NULL};
+    struct request request = {.method = "GET"};
+    assert_true(request_add_header(&request, "Accept", "text/html"));
+    assert_int_equal(request_prefer(&request, types), -1);
+    assert_true(request_add_header(&request, "Host", "one"));
+    assert_true(request_add_header(&request, "accept", "text/csv;q=0.5"));
+    assert_true(request_add_header(&request, "Host", "two"));
+    assert_int_equal(request_prefer(&request, types), 1);
+    assert_true(request_add_header(&request, "ACCEPT", "application/json"));
+    assert_int_equal(request_prefer(&request, types), 0);
+    assert_string_equal(request_header(&request, "Accept"), "text/html, text/csv;q=0.5, application/json");
+    assert_int_equal(request.header_count, 3);
+    while (request.header_count < REQUEST_HEADERS_MAX) assert_true(request_add_header(&request, "X", ""));
+    assert_false(request_add_header(&request, "X", ""));
+    assert_true(request_add_header(&request, "Accept", "*/*"));
+    request_reset(&request);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_etag_is_half_of_the_sha256), cmocka_unit_test(test_if_none_match),
         cmocka_unit_test(test_gzip_unpacks_to_the_same),   cmocka_unit_test(test_gzip_gives_up_when_it_would_grow),
         cmocka_unit_test(test_coding_qualities),           cmocka_unit_test(test_media_type_preference),
+        cmocka_unit_test(test_lines_of_a_list_are_one),
     };
     return cmocka_run_group_tests_name("encoding", tests, NULL, NULL);
 }
