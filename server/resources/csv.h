@@ -9,8 +9,8 @@
 
 enum { CSV_MAX = 64 << 20 }; /* the most bytes of a table */
 
-/* Appends a number, a text or nothing (null, NULL), then `end`. A text that a spreadsheet would read as a formula gets
- * an apostrophe in front. */
+/* Appends a number with the digits that it has in JSON, a text or nothing (null, NULL), then `end`. A text that a
+ * spreadsheet would read as a formula gets an apostrophe in front. */
 void csv_field(struct buffer *out, const json_t *value, char end);
 
 /* Answers 200 with the table (its buffer is taken). STATUS_TOO_LARGE, STATUS_NO_MEMORY. */

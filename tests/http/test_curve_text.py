@@ -1,6 +1,9 @@
 """Curves are written without a JSON value for each point (server/resources/curve_text.c): they say what a rendered one
 would, byte for byte. GET /v1/measurements renders the same numbers."""
 
+import csv
+import decimal
+import io
 import json
 import random
 import re
@@ -60,6 +63,21 @@ def test_a_curve_is_written_as_it_would_be_rendered(service, written):
     given = tokens(curve, "step", "checkpoint_name", "checkpoint", "run", "y", "low", "high")
     assert given == tokens(table, "step", "checkpoint_name", "checkpoint", "run", "delta", "delta_low", "delta_high")
     assert b" " not in re.sub(rb'"(?:[^"\\]|\\.)*"', b"", curve)
+
+
+def test_numbers_have_the_same_digits_in_csv(service, written):
+    """0.0005 was 0.00050000000000000001 there: the same double, but no table that anybody would print."""
+    _, values = written
+    for address, *names in (("curves?trajectory=curve-text", "y", "low", "high"),
+                            ("measurements?trajectory=curve-text&fields=delta,delta_low,delta_high",
+                             "delta", "delta_low", "delta_high")):
+        rows = list(csv.DictReader(io.StringIO(service.get(f"/v1/{address}&format=csv").body.decode())))
+        document = service.get(f"/v1/{address}&limit=1000" if "fields" in address else f"/v1/{address}").body
+        for name, given in zip(names, tokens(document, *names)):
+            found = [row[name] for row in rows]
+            assert ([text and decimal.Decimal(text) for text in found]
+                    == ["" if text == b"null" else decimal.Decimal(text.decode()) for text in given])
+            assert len(found) == len(values)
 
 
 def test_a_checkpoint_is_kept_whatever_is_left_out_and_has_its_rank(service, written):
