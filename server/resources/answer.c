@@ -27,6 +27,16 @@ enum status answer_body(const struct request *request, struct response *response
     return faults.count > 0 ? answer_faults(response, &faults, error) : status;
 }
 
+enum status answer_no_fields(const struct request *request, struct response *response, struct error *error)
+{
+    static const struct param none[] = {{0}};
+    struct schema_filled filled = {0};
+    if (request->body == NULL) return STATUS_OK;
+    const enum status status = answer_body(request, response, none, 0, &filled, error);
+    schema_filled_reset(&filled);
+    return status;
+}
+
 enum status answer_changes(const struct request *request, struct response *response, const struct param *table,
                            size_t size, json_t **changes, struct error *error)
 {

@@ -13,6 +13,9 @@
 MUST_CHECK enum status answer_body(const struct request *request, struct response *response, const struct param *table,
                                    size_t size, struct schema_filled *out, struct error *error);
 
+/* Refuses a body that has fields: nobody reads them, and {"dry_run": true} would do what it must not. */
+MUST_CHECK enum status answer_no_fields(const struct request *request, struct response *response, struct error *error);
+
 /* Checks the body of a PATCH against `table`. *changes (the caller's) has only the fields that were given, in the
  * table's form (1000 for 1000.0). */
 MUST_CHECK enum status answer_changes(const struct request *request, struct response *response,

@@ -193,7 +193,8 @@ enum status runs_cancel(struct http_context *context, const struct request *requ
 {
     json_t *document = NULL;
     struct connection *connection = application_connection(context);
-    const enum status status = run_cancel(connection, request_parameter(request, "run"), &document, error);
+    enum status status = answer_no_fields(request, response, error);
+    if (status == STATUS_OK) status = run_cancel(connection, request_parameter(request, "run"), &document, error);
     return answer_changed(response, connection, status, document, error);
 }
 
@@ -203,7 +204,9 @@ enum status runs_retry(struct http_context *context, const struct request *reque
     json_t *document = NULL;
     struct connection *connection = application_connection(context);
     const int64_t queued_most = application_of(context)->queue_per_token;
-    const enum status status = run_retry(connection, request_parameter(request, "run"), queued_most, &document, error);
+    enum status status = answer_no_fields(request, response, error);
+    if (status == STATUS_OK)
+        status = run_retry(connection, request_parameter(request, "run"), queued_most, &document, error);
     return answer_changed(response, connection, status, document, error);
 }
 

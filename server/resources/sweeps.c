@@ -128,7 +128,8 @@ enum status sweeps_cancel(struct http_context *context, const struct request *re
 {
     json_t *document = NULL;
     struct connection *connection = application_connection(context);
-    const enum status status = sweep_cancel(connection, request_parameter(request, "sweep"), &document, error);
+    enum status status = answer_no_fields(request, response, error);
+    if (status == STATUS_OK) status = sweep_cancel(connection, request_parameter(request, "sweep"), &document, error);
     return answer_changed(response, connection, status, document, error);
 }
 
@@ -138,8 +139,9 @@ enum status sweeps_retry_failed(struct http_context *context, const struct reque
     json_t *document = NULL;
     struct connection *connection = application_connection(context);
     const int64_t queued_most = application_of(context)->queue_per_token;
-    const enum status status =
-        sweep_retry_failed(connection, request_parameter(request, "sweep"), queued_most, &document, error);
+    enum status status = answer_no_fields(request, response, error);
+    if (status == STATUS_OK)
+        status = sweep_retry_failed(connection, request_parameter(request, "sweep"), queued_most, &document, error);
     return answer_changed(response, connection, status, document, error);
 }
 

@@ -370,7 +370,7 @@ static void refuse_unknown(struct reader *reader, const struct param *table, con
     {
         if (find_param(table, name) != NULL || (variant && strcmp(name, "name") == 0)) continue;
         faults_pointer(at, sizeof at, pointer, name);
-        faults_add(reader->faults, at, "unknown field; known here: %s", known);
+        faults_add(reader->faults, at, "unknown field; %s%s", known[0] ? "known here: " : "there are none here", known);
     }
 }
 

@@ -50,6 +50,31 @@ def test_a_run_that_nobody_can_take_says_why_and_can_be_cancelled(labelled):
     assert labelled.post(f"/v1/runs/{run['id']}/cancel").json["waiting"] is None
 
 
+def test_an_action_takes_no_fields(labelled):
+    """Nobody would read them: with "dry_run" a run was queued again all the same."""
+    run = post(labelled, {"labels": ["gpu=a100"]}, force=True).json
+    sweep = {"name": "no-fields", "kind": "evaluate", "base": PARAMS, "grid": {"max_sequences": [3]},
+             "requires": {"labels": ["absent"]}}
+    assert labelled.post("/v1/sweeps", sweep).status == 202
+    one, all_of_it = f"/v1/runs/{run['id']}", "/v1/sweeps/no-fields"
+
+    def states():
+        return labelled.get(one).json["state"], labelled.get(all_of_it).json["runs"]["cancelled"]
+
+    for before, after, actions in ((("queued", 0), ("cancelled", 1), (f"{one}/cancel", f"{all_of_it}/cancel")),
+                                   (("cancelled", 1), ("queued", 1), (f"{one}/retry", f"{all_of_it}/retry-failed"))):
+        assert states() == before
+        for action in actions:
+            refused = labelled.post(action, {"dry_run": True})
+            assert refused.status == 422 and refused.pointers == ["/dry_run"], refused.body
+            assert "there are none here" in refused.json["detail"] and labelled.post(action, []).pointers == [""]
+        assert states() == before
+        for action in actions:
+            assert labelled.post(action, {}).status == 202
+        assert states() == after
+    assert labelled.post(f"{one}/cancel").status == 202, "nor does it need a body"
+
+
 @pytest.mark.parametrize("requires, pointer", [
     ({"labels": ["a b"]}, "/requires/labels/0"),
     ({"labels": "gpu=h100"}, "/requires/labels"),
