@@ -10,6 +10,10 @@ enum { LEAST = 3, GROUPS_MOST = 50, ROUNDS_MOST = 4 };
 /* A share of the residuals' norm, as correlation.h promises. Rounding alone leaves some 1e-16 times their number. */
 static const double residual_tolerance = 1e-9;
 
+/* A share of the largest number: more than rounding makes of two equal differences or residuals. Without it the changes
+ * of a rate that falls by 1e-4 each time would have an order, and a correlation, of their own. */
+static const double rounding_share = 1e-13;
+
 /* Two passes, so that large means lose no digits. NAN without variance. */
 static double around(const double *x, const double *y, int64_t n, double mean_x, double mean_y)
 {
@@ -36,11 +40,22 @@ static double pearson(const double *x, const double *y, int64_t n)
     return around(x, y, n, mean_x, mean_y);
 }
 
-static bool varies(const double *values, int64_t n)
+static double largest(const double *values, int64_t n)
 {
-    for (int64_t i = 1; i < n; i++)
-        if (values[i] < values[0] || values[i] > values[0]) return true;
-    return false;
+    double size = 0;
+    for (int64_t i = 0; i < n; i++) size = fmax(size, fabs(values[i]));
+    return size;
+}
+
+/* By more than `near`. */
+static bool varies(const double *values, int64_t n, double near)
+{
+    double low = values[0], high = values[0];
+    for (int64_t i = 1; i < n; i++) {
+        low = fmin(low, values[i]);
+        high = fmax(high, values[i]);
+    }
+    return high - low > near;
 }
 
 /* Sifts order[root] down the heap of `n` by value. */
@@ -55,7 +70,7 @@ static void sift(const double *values, int64_t *order, int64_t root, int64_t n)
     }
 }
 
-void correlation_ranks(const double *values, int64_t n, int64_t *order, double *ranks)
+void correlation_ranks(const double *values, int64_t n, double near, int64_t *order, double *ranks)
 {
     for (int64_t i = 0; i < n; i++) order[i] = i;
     for (int64_t i = n / 2; i-- > 0;) sift(values, order, i, n);
@@ -66,7 +81,7 @@ void correlation_ranks(const double *values, int64_t n, int64_t *order, double *
         sift(values, order, 0, end);
     }
     for (int64_t first = 0, last; first < n; first = last) {
-        for (last = first + 1; last < n && !(values[order[last]] > values[order[first]]); last++) continue;
+        for (last = first + 1; last < n && !(values[order[last]] - values[order[first]] > near); last++) continue;
         for (int64_t i = first; i < last; i++) ranks[order[i]] = (double)(first + last + 1) / 2;
     }
 }
@@ -77,6 +92,7 @@ struct sample {
     enum correlation_kind kind;
     int64_t n, units;
     double *x, *y, *rank_x, *rank_y;
+    double near_x, near_y; /* numbers that differ by no more are equal */
     double *sums, *means, *direction;
     int64_t *unit;                /* of all points: the number among the `units` that contribute; -1: not used */
     int64_t *cohort;              /* of all points: the budget; -1: none, or no other point that is used has it */
@@ -160,14 +176,15 @@ static void center(struct sample *s, const int64_t *keys, double *values)
  * all steps keep at 0. What is left, the budgets' means m of the residuals, bounds their error by n |m|: an effect b
  * on budgets is joined by at most n points to one of the other sign, or to a point without a budget, so that at least
  * max(b)^2 / n of it is left about the means of trajectories, of at most n max(b)^2. Means in turns would need as many
- * rounds as trajectories that share budgets only with their neighbours, squared. */
-static bool take_off_budgets(struct sample *s, double *values, double least)
+ * rounds as trajectories that share budgets only with their neighbours, squared. *error: that bound. */
+static bool take_off_budgets(struct sample *s, double *values, double least, double *error)
 {
     double before = 1;
     for (int64_t step = 0; step <= s->n; step++) {
         group_means(s, s->budget, values);
         const double left = squares(s->means, s->n), size = squares(values, s->n);
-        if ((double)s->n * sqrt(left) <= residual_tolerance * sqrt(size) || size <= least) return true;
+        *error = (double)s->n * sqrt(left);
+        if (*error <= residual_tolerance * sqrt(size) || size <= least) return true;
         for (int64_t i = 0; i < s->n; i++)
             s->direction[i] = s->means[i] + (step > 0 ? left / before * s->direction[i] : 0);
         before = left;
@@ -181,16 +198,19 @@ static bool take_off_budgets(struct sample *s, double *values, double least)
 }
 
 /* Residuals with trajectory and budget as fixed effects; false if they are not found. Residuals that are only rounding
- * errors become 0. Every round starts from residuals, so that it has less rounding to undo. */
-static bool residuals(struct sample *s, double *values)
+ * errors become 0. Every round starts from residuals, so that it has less rounding to undo. *near: by how much equal
+ * ones may differ. */
+static bool residuals(struct sample *s, double *values, double *near)
 {
-    const double least = 1e-20 * spread(values, s->n);
+    const double least = 1e-20 * spread(values, s->n), rounded = rounding_share * largest(values, s->n);
+    double error = 0;
     bool found = false;
     center(s, s->trajectory, values);
     for (int round = 0; round < ROUNDS_MOST && !found; round++) {
         center(s, s->trajectory, values);
-        found = take_off_budgets(s, values, least);
+        found = take_off_budgets(s, values, least, &error);
     }
+    *near = 2 * error + rounded;
     const bool rounding = squares(values, s->n) <= least;
     for (int64_t i = 0; rounding && i < s->n; i++) values[i] = 0;
     return found;
@@ -210,15 +230,18 @@ static bool fill(struct sample *s, int64_t left_out, int64_t groups)
         s->budget[s->n] = s->cohort[i];
         s->n++;
     }
-    return s->kind != CORRELATION_WITHIN || (residuals(s, s->x) && residuals(s, s->y));
+    s->near_x = differences ? rounding_share * largest(points->x, points->n) : 0;
+    s->near_y = differences ? rounding_share * largest(points->y, points->n) : 0;
+    return s->kind != CORRELATION_WITHIN || (residuals(s, s->x, &s->near_x) && residuals(s, s->y, &s->near_y));
 }
 
 static struct both measure(struct sample *s, int64_t left_out, int64_t groups)
 {
     const bool filled = fill(s, left_out, groups);
-    if (!filled || s->n < LEAST || !varies(s->x, s->n) || !varies(s->y, s->n)) return (struct both){NAN, NAN};
-    correlation_ranks(s->x, s->n, s->order, s->rank_x);
-    correlation_ranks(s->y, s->n, s->order, s->rank_y);
+    if (!filled || s->n < LEAST || !varies(s->x, s->n, s->near_x) || !varies(s->y, s->n, s->near_y))
+        return (struct both){NAN, NAN};
+    correlation_ranks(s->x, s->n, s->near_x, s->order, s->rank_x);
+    correlation_ranks(s->y, s->n, s->near_y, s->order, s->rank_y);
     const double mean = (double)(s->n + 1) / 2; /* exact mean of the ranks, with or without ties */
     return (struct both){pearson(s->x, s->y, s->n), around(s->rank_x, s->rank_y, s->n, mean, mean)};
 }

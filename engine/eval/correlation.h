@@ -54,11 +54,13 @@ struct correlation {
 struct correlation correlation_without_numbers(int64_t n, int64_t units);
 
 /* Spearman's is Pearson's of the ranks, ties sharing the mean of theirs. Residuals are those of least squares with a
- * constant for each trajectory and budget, to 1e-9 of their norm. STATUS_NO_MEMORY. */
+ * constant for each trajectory and budget, to 1e-9 of their norm. Differences and residuals that differ by no more than
+ * rounding are ties, and vary no more than one number does. STATUS_NO_MEMORY. */
 MUST_CHECK enum status correlation_measure(const struct correlation_points *points, enum correlation_kind kind,
                                            struct correlation *out, struct error *error);
 
-/* ranks [n]: 1 for the smallest, ties the mean of theirs. `order` [n] is scratch. */
-void correlation_ranks(const double *values, int64_t n, int64_t *order, double *ranks);
+/* ranks [n]: 1 for the smallest, ties the mean of theirs. A value that is above another by no more than `near` is tied
+ * with it. `order` [n] is scratch. */
+void correlation_ranks(const double *values, int64_t n, double near, int64_t *order, double *ranks);
 
 #endif

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST = 500 };
 
@@ -64,7 +65,7 @@ static void test_ties_share_the_mean_rank(void **state)
     const double values[] = {3, 1, 3, 2, 3, -1}, expected[] = {5, 2, 5, 3, 5, 1};
     int64_t order[6];
     double ranks[6];
-    correlation_ranks(values, 6, order, ranks);
+    correlation_ranks(values, 6, 0, order, ranks);
     for (int i = 0; i < 6; i++) assert_true(fabs(ranks[i] - expected[i]) < 1e-15);
     /* x ranks 1.5 1.5 3 4, y ranks 1 2 3.5 3.5: deviations (-1, -1, .5, 1.5) and (-1.5, -.5, 1, 1) give 4/4.5 */
     const double x[] = {1, 1, 2, 3}, y[] = {10, 20, 30, 30};
@@ -77,7 +78,7 @@ static void test_ranks_of_many_are_a_permutation(void **state)
     double values[500], ranks[500];
     int64_t order[500];
     for (int i = 0; i < 500; i++) values[i] = random_normal(4, 0, (uint64_t)i);
-    correlation_ranks(values, 500, order, ranks);
+    correlation_ranks(values, 500, 0, order, ranks);
     for (int i = 1; i < 500; i++) assert_true(values[order[i - 1]] < values[order[i]] && ranks[order[i]] == i + 1);
 }
 
@@ -255,6 +256,43 @@ static void test_within_is_least_squares_where_trajectories_share_few_budgets(vo
     assert_true(fabs(correlate(&made, CORRELATION_WITHIN).pearson - 0.912908449382) < 1e-6);
 }
 
+static bool agrees(double found, double expected)
+{
+    return fabs(found - expected) < 1e-12;
+}
+
+/* Doubles of decimals: the changes of a rate that falls by 0.0001 each time differ in their last bits, whose order said
+ * 0.16 with an interval. Expected of the others: scipy's pearsonr and spearmanr of the same in whole numbers. */
+static void test_what_differs_by_rounding_alone_is_equal(void **state)
+{
+    static const double decay[] = {0.001, 0.0009, 0.0008, 0.0007, 0.0006, 0.0005, 0.0004, 0.0003, 0.0002, 0.0001};
+    static const double whole[] = {0.0002, 0.0004, 0.0006, 0.0008, 0.0008, 0.0008, 0.0007, 0.0006, 0.0005, 0.0004};
+    static const double y[] = {3, 1, 4, 1.5, 9, 2.6, 5, 3.5, 8, 9.7};
+    static const double apart[] = {0.1, 0.2, 0.3, 0.7, 0.8, 0.9};
+    static const double budgets[] = {0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.4};
+    static struct made made;
+    (void)state;
+    walk(1, 1, 10, 0, 0, false, &made);
+    memcpy(made.y, y, sizeof y);
+    memcpy(made.x, decay, sizeof decay);
+    struct correlation found = correlate(&made, CORRELATION_DIFFERENCES);
+    assert_true(found.n == 9 && isnan(found.pearson) && isnan(found.spearman) && isnan(found.low));
+    memcpy(made.x, whole, sizeof whole);
+    found = correlate(&made, CORRELATION_DIFFERENCES);
+    assert_true(agrees(found.pearson, -0.24603984025272443) && agrees(found.spearman, -0.2939873661036668));
+    walk(1, 2, 3, 0, 0, false, &made);
+    memcpy(made.y, y, sizeof apart);
+    memcpy(made.x, apart, sizeof apart);
+    found = correlate(&made, CORRELATION_WITHIN);
+    assert_true(agrees(found.pearson, 0.17152527960685335) && agrees(found.spearman, 0.23904572186687875));
+    walk(1, 2, 4, 0, 0, true, &made);
+    const double beside[] = {3, 1, 4, 1.5, 9, 2.6, 5, 3.5};
+    memcpy(made.y, beside, sizeof beside);
+    memcpy(made.x, budgets, sizeof budgets);
+    found = correlate(&made, CORRELATION_WITHIN);
+    assert_true(agrees(found.pearson, -0.19082600930253327) && agrees(found.spearman, -0.050062617432175896));
+}
+
 /* Appends trajectories of one point, each a unit of its own, with the budget of the last point before them. */
 static void append_singles(struct made *made, int singles)
 {
@@ -412,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_few_trajectories_have_an_interval_of_changes_only),
         cmocka_unit_test(test_within_takes_off_the_means_of_trajectories_and_budgets),
         cmocka_unit_test(test_within_is_least_squares_where_trajectories_share_few_budgets),
+        cmocka_unit_test(test_what_differs_by_rounding_alone_is_equal),
         cmocka_unit_test(test_single_points_count_among_the_values_only),
         cmocka_unit_test(test_the_interval_of_changes_is_fishers_of_the_effective_number),
         cmocka_unit_test(test_unevenly_spaced_walks_are_seldom_said_to_go_together),
