@@ -234,7 +234,7 @@ static enum status answer_text(struct connection *connection, const struct reque
                                const struct table *table, struct page *page, struct error *error)
 {
     const bool whole = request_query(request, "limit") == NULL;
-    char cursor[24] = "";
+    char cursor[40] = "";
     struct buffer out;
     enum status status;
     bool more;

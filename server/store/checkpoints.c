@@ -232,27 +232,33 @@ enum status checkpoint_files(struct connection *connection, const char *referenc
 #define STEPS   LIST_STEPS("c.step", "$6", "$7")
 #define CREATED LIST_CREATED("c.created_at", "$8", "$9")
 #define FITS    " and ($3 = '' or c.trajectory = $3)" NAMED TAGGED STEPS CREATED
-#define LISTED(behind, order) \
-    LIST_BY("", "select c.number, " DOCUMENT FROM " where ($2::bigint is null or " behind ")" FITS, order)
-#define STEP "coalesce(c.step, 9223372036854775807)" /* an index has it so */
+#define LISTED(behind, order, cursor)                                                                             \
+    LIST_BY_CURSOR("", "select c.number, " DOCUMENT FROM " where ($2::bigint is null or " behind ")" FITS, order, \
+                   cursor)
+#define STEP      "coalesce(c.step, 9223372036854775807)" /* an index has it so */
+#define BY_NUMBER "number::text"
+#define BY_STEP   LIST_MARKED("coalesce(document ->> 'step', '')")
+#define BY_NAME   LIST_MARKED("document ->> 'name'")
+#define KEY_STEP  LIST_KEY(STEP "::text", "coalesce(c.step::text, '')", "checkpoints c")
+#define KEY_NAME  LIST_KEY("name", "name", "checkpoints")
 static const struct list_order orders[] = {
-    {.name = "-created", .sql = LISTED("c.number < $2", "c.number desc")},
-    {.name = "created", .sql = LISTED("c.number > $2", "c.number")},
+    {.name = "-created", .sql = LISTED("c.number < $2", "c.number desc", BY_NUMBER)},
+    {.name = "created", .sql = LISTED("c.number > $2", "c.number", BY_NUMBER)},
     {.name = "step",
-     .sql = LISTED("(" STEP ", c.number) > ($10::bigint, $2)", STEP ", c.number"),
-     .key = "select " STEP "::text from checkpoints c where c.number = $1",
+     .sql = LISTED("(" STEP ", c.number) > ($10::bigint, $2)", STEP ", c.number", BY_STEP),
+     .key = KEY_STEP,
      .of_trajectory = true},
     {.name = "-step",
-     .sql = LISTED("(" STEP ", c.number) < ($10::bigint, $2)", STEP " desc, c.number desc"),
-     .key = "select " STEP "::text from checkpoints c where c.number = $1",
+     .sql = LISTED("(" STEP ", c.number) < ($10::bigint, $2)", STEP " desc, c.number desc", BY_STEP),
+     .key = KEY_STEP,
      .of_trajectory = true},
     {.name = "name",
-     .sql = LISTED("(c.name, c.number) > ($10, $2)", "c.name, c.number"),
-     .key = "select name from checkpoints where number = $1",
+     .sql = LISTED("(c.name, c.number) > ($10, $2)", "c.name, c.number", BY_NAME),
+     .key = KEY_NAME,
      .of_trajectory = true},
     {.name = "-name",
-     .sql = LISTED("(c.name, c.number) < ($10, $2)", "c.name desc, c.number desc"),
-     .key = "select name from checkpoints where number = $1",
+     .sql = LISTED("(c.name, c.number) < ($10, $2)", "c.name desc, c.number desc", BY_NAME),
+     .key = KEY_NAME,
      .of_trajectory = true},
     {0},
 };

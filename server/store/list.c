@@ -31,9 +31,11 @@ enum status list_cursor_find(struct connection *connection, const struct page *p
     if (status != STATUS_OK || out->first || out->order->key == NULL) return status;
     status = connection_query(connection, out->order->key, VALUES(value_integer(out->number)), &rows, error);
     if (status != STATUS_OK) return status;
-    if (rows_count(rows) == 0 || rows_null(rows, 0, 0))
+    const char *mark = page_mark(page);
+    if (rows_count(rows) == 0 || rows_null(rows, 0, 0) || (mark != NULL && strcmp(rows_text(rows, 0, 1), mark) != 0))
         status = error_set_at(error, STATUS_INVALID, "/cursor",
-                              "what the page before ended with is gone, or not in this order: begin again without it");
+                              "what the page before ended with is gone, not in this order, or has moved in it: begin"
+                              " again without it");
     else
         (void)snprintf(out->key, sizeof out->key, "%s", rows_text(rows, 0, 0));
     rows_free(rows);

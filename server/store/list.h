@@ -7,13 +7,21 @@
 
 #include "store/store.h"
 
-#define LIST_OF(inner) LIST_BY("", inner, "1 desc")
-#define LIST_BY(first, inner, order)                                                                   \
+#define LIST_OF(inner)               LIST_BY("", inner, "1 desc")
+#define LIST_BY(first, inner, order) LIST_BY_CURSOR(first, inner, order, "number::text")
+#define LIST_BY_CURSOR(first, inner, order, cursor)                                                    \
     "with " first "page as (select row_number() over () as place, p.* from (" inner " order by " order \
     " limit $1 + 1) p (number, document))"                                                             \
     " select json_build_object('items',"                                                               \
     " coalesce((select json_agg(document order by place) from page where place <= $1), '[]'), 'next'," \
-    " (select number::text from page where place = $1 and (select count(*) from page) > $1))"
+    " (select " cursor " from page where place = $1 and (select count(*) from page) > $1))"
+
+/* An order by what a PATCH may change: behind its number a cursor has digits of a hash of what the row had, the member
+ * of its document or `value`. Where it has another value by then, the next page is elsewhere in the order, and is
+ * refused: rows would be missing. */
+#define LIST_MARK(value)           "left(encode(sha256(convert_to(" value ", 'UTF8')), 'hex'), 8)"
+#define LIST_MARKED(value)         "number || '.' || " LIST_MARK(value)
+#define LIST_KEY(key, value, from) "select " key ", " LIST_MARK(value) " from " from " where number = $1"
 
 /* Conditions of lists that are filtered; `n` is a parameter, "$4". */
 #define LIST_NAMED(column, n)                                                         \
@@ -34,29 +42,33 @@ struct list_order {
     const char *name;       /* as `sort` has it; NULL ends a table */
     const char *sql;        /* the query of the list; $2 is null on the first page */
     const char *sql_narrow; /* the query of the list within one trajectory, where that is a different query */
-    const char *key;        /* the order's value in row number $1, as text; NULL: the number itself */
+    const char *key;        /* LIST_KEY of the order's value in row number $1, as text; NULL: the number itself */
     bool of_trajectory;     /* an index exists only within one trajectory */
 };
 
 /* The orders of rows that have a number and a unique name, `table` as `as` with the conditions `fits`; `place` is
  * the parameter of list_cursor_key. */
-#define LIST_NAMED_BY(table, as, document, fits, behind, order)                                                    \
-    LIST_BY("",                                                                                                    \
-            "select " as ".number, " document " from " table " " as " where ($2::bigint is null or " as "." behind \
-            ")" fits,                                                                                              \
-            as "." order)
-#define LIST_NAMED_KEY(table) "select name from " table " where number = $1"
-#define LIST_NAMED_ORDERS(table, as, document, fits, place)                                                  \
-    {                                                                                                        \
-        {.name = "-created", .sql = LIST_NAMED_BY(table, as, document, fits, "number < $2", "number desc")}, \
-            {.name = "created", .sql = LIST_NAMED_BY(table, as, document, fits, "number > $2", "number")},   \
-            {.name = "name",                                                                                 \
-             .sql = LIST_NAMED_BY(table, as, document, fits, "name > " place, "name"),                       \
-             .key = LIST_NAMED_KEY(table)},                                                                  \
-            {.name = "-name",                                                                                \
-             .sql = LIST_NAMED_BY(table, as, document, fits, "name < " place, "name desc"),                  \
-             .key = LIST_NAMED_KEY(table)},                                                                  \
-            {0},                                                                                             \
+#define LIST_NAMED_BY(table, as, document, fits, behind, order, cursor)                                        \
+    LIST_BY_CURSOR("",                                                                                         \
+                   "select " as ".number, " document " from " table " " as " where ($2::bigint is null or " as \
+                   "." behind ")" fits,                                                                        \
+                   as "." order, cursor)
+#define LIST_NAMED_KEY(table) LIST_KEY("name", "name", table)
+#define LIST_NAMED_ORDERS(table, as, document, fits, place)                                              \
+    {                                                                                                    \
+        {.name = "-created",                                                                             \
+         .sql = LIST_NAMED_BY(table, as, document, fits, "number < $2", "number desc", "number::text")}, \
+            {.name = "created",                                                                          \
+             .sql = LIST_NAMED_BY(table, as, document, fits, "number > $2", "number", "number::text")},  \
+            {.name = "name",                                                                             \
+             .sql = LIST_NAMED_BY(table, as, document, fits, "name > " place, "name",                    \
+                                  LIST_MARKED("document ->> 'name'")),                                   \
+             .key = LIST_NAMED_KEY(table)},                                                              \
+            {.name = "-name",                                                                            \
+             .sql = LIST_NAMED_BY(table, as, document, fits, "name < " place, "name desc",               \
+                                  LIST_MARKED("document ->> 'name'")),                                   \
+             .key = LIST_NAMED_KEY(table)},                                                              \
+            {0},                                                                                         \
     }
 
 /* The start of a page. */
@@ -68,7 +80,8 @@ struct list_cursor {
 };
 
 /* Finds the order that the page asks for, and what its cursor says. `within`: the list is of one trajectory.
- * STATUS_INVALID at "/sort", "/limit" and "/cursor"; at "/cursor" also when the row that it names is gone. */
+ * STATUS_INVALID at "/sort", "/limit" and "/cursor"; at "/cursor" also when the row that it names is gone, or has
+ * another place in the order. */
 MUST_CHECK enum status list_cursor_find(struct connection *connection, const struct page *page,
                                         const struct list_order *orders, bool within, struct list_cursor *out,
                                         struct error *error);

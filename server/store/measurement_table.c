@@ -123,14 +123,18 @@ enum status measurement_series(struct connection *connection, const struct measu
     " 'calibration_id', nullif(calibration, ''), 'calibrated_on', nullif(calibrated_on, ''), 'run', g.run,"     \
     " 'measured_at', (select rfc3339(finished_at) from runs r where r.id = g.run), 'values', measured)"
 
-/* $15: limit; $16: the last checkpoint of the page before; $18: whether there is none. `way` and `order`: of steps
- * within a trajectory. The query reads at most a page after the cursor from each trajectory, in index order. It asks
- * for each checkpoint separately whether it has numbers: because that question is a union, the planner never answers it
- * by hashing all numbers. */
+#define STEP_MARK   LIST_MARK("coalesce(c.step, 9223372036854775807)::text")
+#define STEP_CURSOR LIST_MARKED("step_or_last::text")
+
+/* $15: limit; $16: the last checkpoint of the page before; $18: whether there is none; $19: its mark, of its step.
+ * `way` and `order`: of steps within a trajectory. The query reads at most a page after the cursor from each
+ * trajectory, in index order. It asks for each checkpoint separately whether it has numbers: because that question is a
+ * union, the planner never answers it by hashing all numbers. */
 #define PAGE(way, order)                                                                                               \
     "with " WANTED ","                                                                                                 \
     " before as (select w.place, coalesce(c.step, 9223372036854775807) as step_or_last, c.number"                      \
-    " from checkpoints c join wanted w on w.id = c.trajectory where c.number = $16),"                                  \
+    " from checkpoints c join wanted w on w.id = c.trajectory where c.number = $16 and"                                \
+    " ($19::text is null or $19 = " STEP_MARK ")),"                                                                    \
     " ordered as (select c.*, w.place, t.name as trajectory_name from wanted w join trajectories t on t.id = w.id"     \
     " left join before b on true cross join lateral (select " CHECKPOINT " from checkpoints c"                         \
     " where c.trajectory = w.id and ($18 or w.place > b.place or (w.place = b.place"                                   \
@@ -139,12 +143,12 @@ enum status measurement_series(struct connection *connection, const struct measu
     " where $18 or w.place >= b.place),"                                                                               \
     " page as (select *, row_number() over (order by place, step_or_last" order ", number" order ") as nth"            \
     " from ordered order by nth limit $15 + 1),"                                                                       \
-    " shown as (select c.nth, c.number, r.rows from (select * from page where nth <= $15) c"                           \
+    " shown as (select c.nth, c.number, c.step_or_last, r.rows from (select * from page where nth <= $15) c"           \
     " cross join lateral (select json_agg(" ROW " order by method, bits desc, " IDENTITY ") as rows"                   \
     " from (select" SERIES_PARTS "from " NEWEST " n" BY_SERIES ") g join series s on s.id = g.series) r)"              \
     " select json_build_object('found', $18 or exists (select 1 from before), 'items',"                                \
     " coalesce((select json_agg(rows order by nth) from shown), '[]'), 'next', case when"                              \
-    " (select count(*) from page) > $15 then (select number::text from shown order by nth desc limit 1) end)"
+    " (select count(*) from page) > $15 then (select " STEP_CURSOR " from shown order by nth desc limit 1) end)"
 
 enum status measurement_page(struct connection *connection, const struct measurement_selection *selection,
                              const struct page *page, json_t **document, struct error *error)
@@ -161,13 +165,15 @@ enum status measurement_page(struct connection *connection, const struct measure
                value_text(selection->checkpoint.text), value_integer(filter->step_from), value_integer(filter->step_to),
                value_json(filter->tags), value_text(filter->name), value_integer(filter->measured_from),
                value_integer(filter->measured_to), value_integer(limit), value_integer(first ? 0 : after),
-               value_json(filter->shown), value_boolean(first)),
+               value_json(filter->shown), value_boolean(first), value_text(page_mark(page))),
         document, error);
     if (status == STATUS_OK && !json_is_true(json_object_get(*document, "found"))) {
         json_decref(*document);
         *document = NULL;
-        return error_set_at(error, STATUS_INVALID, "/cursor",
-                            "the checkpoint that the page before ended with is gone: begin with the first page again");
+        return error_set_at(
+            error, STATUS_INVALID, "/cursor",
+            "the checkpoint that the page before ended with is gone, or has another step since: begin with"
+            " the first page again");
     }
     return status;
 }

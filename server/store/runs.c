@@ -287,14 +287,15 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
     .sql_narrow =                                                                                      \
         LIST_BY(CHOSEN(OF_TRAJECTORY, "t.number " way " $2", "t.number" direction), SHOWN, "r.number" direction)
 #define ENDED(way) "(r.finished_at, r.number) " way " ($14::timestamptz, $2)"
-#define BY_END(way, direction)                                                               \
-    .sql = LIST_BY(CHOSEN("runs r where $6 = '' and r.finished_at is not null", ENDED(way),  \
-                          "r.finished_at" direction ", r.number" direction),                 \
-                   SHOWN, "r.finished_at" direction ", r.number" direction),                 \
-    .sql_narrow = LIST_BY(CHOSEN(OF_TRAJECTORY " and r.finished_at is not null", ENDED(way), \
-                                 "r.finished_at" direction ", r.number" direction),          \
-                          SHOWN, "r.finished_at" direction ", r.number" direction),          \
-    .key = "select finished_at::text from runs where number = $1"
+#define END_CURSOR LIST_MARKED("document ->> 'finished_at'") /* a run that was tried again may end again */
+#define BY_END(way, direction)                                                                         \
+    .sql = LIST_BY_CURSOR(CHOSEN("runs r where $6 = '' and r.finished_at is not null", ENDED(way),     \
+                                 "r.finished_at" direction ", r.number" direction),                    \
+                          SHOWN, "r.finished_at" direction ", r.number" direction, END_CURSOR),        \
+    .sql_narrow = LIST_BY_CURSOR(CHOSEN(OF_TRAJECTORY " and r.finished_at is not null", ENDED(way),    \
+                                        "r.finished_at" direction ", r.number" direction),             \
+                                 SHOWN, "r.finished_at" direction ", r.number" direction, END_CURSOR), \
+    .key = LIST_KEY("finished_at::text", "rfc3339(finished_at)", "runs")
 static const struct list_order orders[] = {
     {.name = "-created", BY_NUMBER("<", " desc")},
     {.name = "created", BY_NUMBER(">", "")},

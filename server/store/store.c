@@ -8,7 +8,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { LIMIT_USUAL = 100, LIMIT_MOST = 1000, CURSOR_DIGITS = 18 };
+#define HEX "0123456789abcdef"
+
+enum { LIMIT_USUAL = 100, LIMIT_MOST = 1000, CURSOR_DIGITS = 18, MARK_DIGITS = 8 };
 
 struct store_id store_id_new(void)
 {
@@ -131,8 +133,15 @@ enum status page_read(const struct page *page, int64_t *limit, int64_t *before, 
     char *end;
     errno = 0;
     *before = strtoll(page->cursor, &end, 10);
-    if (*end != '\0' || errno != 0 || page->cursor[0] < '1' || page->cursor[0] > '9' ||
+    const bool marked = *end == '.' && strlen(end + 1) == MARK_DIGITS && strspn(end + 1, HEX) == MARK_DIGITS;
+    if ((*end != '\0' && !marked) || errno != 0 || page->cursor[0] < '1' || page->cursor[0] > '9' ||
         end - page->cursor > CURSOR_DIGITS)
         return error_set_at(error, STATUS_INVALID, "/cursor", "not a cursor that a list gave: follow `next`");
     return STATUS_OK;
+}
+
+const char *page_mark(const struct page *page)
+{
+    const char *point = page->cursor != NULL ? strchr(page->cursor, '.') : NULL;
+    return point != NULL ? point + 1 : NULL;
 }

@@ -85,7 +85,11 @@ MUST_CHECK enum status store_transaction(struct connection *connection,
 /* Sends the hint. Call it after the commit; its failure has no consequence. */
 void store_notify(struct connection *connection);
 
-/* For the list functions: the page's limit within bounds, and its cursor as a number (INT64_MAX for the first page). */
+/* For the list functions: the page's limit within bounds, and its cursor as a number (INT64_MAX for the first page). A
+ * mark (list.h) may follow the number. */
 MUST_CHECK enum status page_read(const struct page *page, int64_t *limit, int64_t *before, struct error *error);
+
+/* The mark of the page's cursor; NULL: it has none. After page_read. */
+const char *page_mark(const struct page *page);
 
 #endif

@@ -1,6 +1,7 @@
 """Lists: which fields their items have, which items there are, and in which order."""
 
 import datetime
+import re
 import zlib
 
 import models
@@ -165,6 +166,41 @@ def test_a_page_whose_last_item_is_gone_is_not_the_end(service, lab):
     assert service.request("DELETE", "/v1/checkpoints/lists-gone%2Fa").status == 204
     answer = service.get(page["next"])
     assert answer.status == 422 and answer.pointers == ["/cursor"], answer.body
+
+
+@pytest.mark.parametrize("order, change", [("step", {"step": 9}), ("-step", {"step": 0}), ("name", {"name": "z"}),
+                                           ("-name", {"name": "A"}), ("measurements", {"step": 9})])
+def test_a_page_whose_last_item_has_moved_is_not_the_end(service, lab, order, change):
+    """Behind its new place the next page would begin with the last of all, and those between were nowhere."""
+    trajectory = f"lists-moved-{order}"
+    model = models.write_llama(service.files / "lists" / trajectory, seed=48101)
+    for step, name in ((1, "a"), (2, "b"), (3, "c"), (4, "d")):
+        service.checkpoint(model, trajectory, name, step=step)
+    if order == "measurements":
+        service.post("/v1/datasets", {"name": trajectory, "sequences": models.rows(2, 8)})
+        assert service.run("evaluate", checkpoint=f"{trajectory}/a", dataset=trajectory)["state"] == "succeeded"
+        address = f"/v1/measurements?trajectory={trajectory}"
+    else:
+        address = f"/v1/checkpoints?trajectory={trajectory}&sort={order}"
+    page = service.get(f"{address}&limit=2").json
+    last = page["items"][-1]
+    moved = f"/v1/checkpoints/{last['checkpoint'] if 'checkpoint' in last else last['id']}"
+    assert service.request("PATCH", moved, {"tags": {"note": "stays"}}).status == 200
+    assert len(service.get(page["next"]).json["items"]) == 2
+    assert service.request("PATCH", moved, change).status == 200
+    answer = service.get(page["next"])
+    assert answer.status == 422 and answer.pointers == ["/cursor"], answer.body
+    assert len(by_pages(service, address, "tags")) == 4
+
+
+def test_cursors_of_versions_before_are_taken(service, lab):
+    """They had the number alone."""
+    page = service.get("/v1/checkpoints?trajectory=lists&sort=step&limit=1").json
+    number, mark = re.search(r"cursor=(\d+)\.([0-9a-f]{8})&", page["next"]).groups()
+    assert service.get(page["next"].replace(f".{mark}", "")).json["items"] == service.get(page["next"]).json["items"]
+    for cursor in (f"{number}.", f"{number}.{mark[1:]}", f"{number}.{mark}0", f".{mark}", f"{number}.{mark.upper()}x"):
+        answer = service.get(f"/v1/checkpoints?trajectory=lists&sort=step&cursor={cursor}")
+        assert answer.status == 422 and "a list gave" in answer.json["detail"], answer.body
 
 
 @pytest.fixture(scope="module")
