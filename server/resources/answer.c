@@ -58,10 +58,12 @@ enum status answer_changes(const struct request *request, struct response *respo
 enum status answer_check_name(const char *name, const char *pointer, struct error *error)
 {
     const size_t length = strlen(name);
+    const char *what = pointer[0] == '\0' ? "the name in the address " : "";
     if (length == 0 || length > STORE_NAME_GIVEN)
-        return error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes, found %zu", STORE_NAME_GIVEN,
-                            length);
-    return form_name.fits(name) ? STATUS_OK : error_set_at(error, STATUS_INVALID, pointer, "%s", form_name.wanted);
+        return error_set_at(error, STATUS_INVALID, pointer, "%smust have 1 to %d bytes, found %zu", what,
+                            STORE_NAME_GIVEN, length);
+    if (form_name.fits(name)) return STATUS_OK;
+    return error_set_at(error, STATUS_INVALID, pointer, "%s%s", what, form_name.wanted);
 }
 
 enum status answer_check_metric(const char *name, const char *field, struct error *error)

@@ -25,7 +25,7 @@ MUST_CHECK enum status answer_changes(const struct request *request, struct resp
 MUST_CHECK enum status answer_faults(struct response *response, const struct faults *faults, struct error *error);
 
 /* Checks a name, which becomes part of paths and of TRAJECTORY/NAME: 1 to 200 bytes without "/" and control
- * characters. */
+ * characters. `pointer` is "" for a name that stands in the address. */
 MUST_CHECK enum status answer_check_name(const char *name, const char *pointer, struct error *error);
 
 /* Checks that the value of the query field `field` is the name of a metric (kinds/metrics.h). */

@@ -308,6 +308,9 @@ def test_scan_refuses_what_it_cannot_do(service, name):
     (service.files / name).mkdir()
     assert service.post(f"/v1/trajectories/{name}/scan", {"path": name}).pointers == ["/path"]
     assert service.post(f"/v1/trajectories/{name}/scan", {"path": "/etc"}).pointers == ["/path"]
+    for wrong in ("a%2Fb", "x" * 201):
+        answer = service.post(f"/v1/trajectories/{wrong}/scan", {"path": name})
+        assert answer.status == 422 and answer.json["detail"].startswith("the name in the address must"), answer.body
 
 
 def test_nan_weights_fail_the_run_by_name(service, name):
