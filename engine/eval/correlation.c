@@ -10,8 +10,8 @@ enum { LEAST = 3, GROUPS_MOST = 50, ROUNDS_MOST = 4 };
 /* A share of the residuals' norm, as correlation.h promises. Rounding alone leaves some 1e-16 times their number. */
 static const double residual_tolerance = 1e-9;
 
-/* A share of the largest number: more than rounding makes of two equal differences or residuals. Without it the changes
- * of a rate that falls by 1e-4 each time would have an order, and a correlation, of their own. */
+/* A share of the numbers that a difference or a residual is made of: more than rounding makes of equal ones. Without it
+ * the changes of a rate that falls by 1e-4 each time would have an order, and a correlation, of their own. */
 static const double rounding_share = 1e-13;
 
 /* Two passes, so that large means lose no digits. NAN without variance. */
@@ -47,15 +47,20 @@ static double largest(const double *values, int64_t n)
     return size;
 }
 
-/* By more than `near`. */
-static bool varies(const double *values, int64_t n, double near)
+/* Whether values[high], the larger one, is above values[low] by more than rounding. */
+static bool above(const double *values, const double *near, int64_t high, int64_t low)
 {
-    double low = values[0], high = values[0];
+    return values[high] - values[low] > (near != NULL ? near[high] + near[low] : 0);
+}
+
+static bool varies(const double *values, const double *near, int64_t n)
+{
+    int64_t low = 0, high = 0;
     for (int64_t i = 1; i < n; i++) {
-        low = fmin(low, values[i]);
-        high = fmax(high, values[i]);
+        if (values[i] < values[low]) low = i;
+        if (values[i] > values[high]) high = i;
     }
-    return high - low > near;
+    return above(values, near, high, low);
 }
 
 /* Sifts order[root] down the heap of `n` by value. */
@@ -70,7 +75,7 @@ static void sift(const double *values, int64_t *order, int64_t root, int64_t n)
     }
 }
 
-void correlation_ranks(const double *values, int64_t n, double near, int64_t *order, double *ranks)
+void correlation_ranks(const double *values, const double *near, int64_t n, int64_t *order, double *ranks)
 {
     for (int64_t i = 0; i < n; i++) order[i] = i;
     for (int64_t i = n / 2; i-- > 0;) sift(values, order, i, n);
@@ -81,7 +86,7 @@ void correlation_ranks(const double *values, int64_t n, double near, int64_t *or
         sift(values, order, 0, end);
     }
     for (int64_t first = 0, last; first < n; first = last) {
-        for (last = first + 1; last < n && !(values[order[last]] - values[order[first]] > near); last++) continue;
+        for (last = first + 1; last < n && !above(values, near, order[last], order[first]); last++) continue;
         for (int64_t i = first; i < last; i++) ranks[order[i]] = (double)(first + last + 1) / 2;
     }
 }
@@ -92,7 +97,7 @@ struct sample {
     enum correlation_kind kind;
     int64_t n, units;
     double *x, *y, *rank_x, *rank_y;
-    double near_x, near_y; /* numbers that differ by no more are equal */
+    double *near_x, *near_y; /* what rounding may have made of each; 0: nothing */
     double *sums, *means, *direction;
     int64_t *unit;                /* of all points: the number among the `units` that contribute; -1: not used */
     int64_t *cohort;              /* of all points: the budget; -1: none, or no other point that is used has it */
@@ -197,20 +202,34 @@ static bool take_off_budgets(struct sample *s, double *values, double least, dou
     return false;
 }
 
+/* near: the rounding of residuals of these values. A mean rounds as its largest value does, and budgets carry that from
+ * one trajectory to the others. */
+static void set_rounding(const struct sample *s, const double *values, double *near)
+{
+    bool joined = false;
+    for (int64_t i = 0; i < s->n; i++) joined = joined || s->budget[i] >= 0;
+    for (int64_t first = 0, last; first < s->n; first = last) {
+        for (last = first + 1; last < s->n && (joined || s->trajectory[last] == s->trajectory[first]); last++) continue;
+        const double size = largest(values + first, last - first);
+        for (int64_t i = first; i < last; i++) near[i] = rounding_share * size;
+    }
+}
+
 /* Residuals with trajectory and budget as fixed effects; false if they are not found. Residuals that are only rounding
- * errors become 0. Every round starts from residuals, so that it has less rounding to undo. *near: by how much equal
- * ones may differ. */
+ * errors become 0. Every round starts from residuals, so that it has less rounding to undo. near: how far each may
+ * be off. */
 static bool residuals(struct sample *s, double *values, double *near)
 {
-    const double least = 1e-20 * spread(values, s->n), rounded = rounding_share * largest(values, s->n);
+    const double least = 1e-20 * spread(values, s->n);
     double error = 0;
     bool found = false;
+    set_rounding(s, values, near);
     center(s, s->trajectory, values);
     for (int round = 0; round < ROUNDS_MOST && !found; round++) {
         center(s, s->trajectory, values);
         found = take_off_budgets(s, values, least, &error);
     }
-    *near = 2 * error + rounded;
+    for (int64_t i = 0; i < s->n; i++) near[i] += error;
     const bool rounding = squares(values, s->n) <= least;
     for (int64_t i = 0; rounding && i < s->n; i++) values[i] = 0;
     return found;
@@ -226,22 +245,22 @@ static bool fill(struct sample *s, int64_t left_out, int64_t groups)
         if (s->unit[i] < 0 || s->unit[i] % groups == left_out) continue;
         s->x[s->n] = differences ? points->x[i] - points->x[i - 1] : points->x[i];
         s->y[s->n] = differences ? points->y[i] - points->y[i - 1] : points->y[i];
+        s->near_x[s->n] = differences ? rounding_share * fmax(fabs(points->x[i]), fabs(points->x[i - 1])) : 0;
+        s->near_y[s->n] = differences ? rounding_share * fmax(fabs(points->y[i]), fabs(points->y[i - 1])) : 0;
         s->trajectory[s->n] = points->trajectory[i];
         s->budget[s->n] = s->cohort[i];
         s->n++;
     }
-    s->near_x = differences ? rounding_share * largest(points->x, points->n) : 0;
-    s->near_y = differences ? rounding_share * largest(points->y, points->n) : 0;
-    return s->kind != CORRELATION_WITHIN || (residuals(s, s->x, &s->near_x) && residuals(s, s->y, &s->near_y));
+    return s->kind != CORRELATION_WITHIN || (residuals(s, s->x, s->near_x) && residuals(s, s->y, s->near_y));
 }
 
 static struct both measure(struct sample *s, int64_t left_out, int64_t groups)
 {
     const bool filled = fill(s, left_out, groups);
-    if (!filled || s->n < LEAST || !varies(s->x, s->n, s->near_x) || !varies(s->y, s->n, s->near_y))
+    if (!filled || s->n < LEAST || !varies(s->x, s->near_x, s->n) || !varies(s->y, s->near_y, s->n))
         return (struct both){NAN, NAN};
-    correlation_ranks(s->x, s->n, s->near_x, s->order, s->rank_x);
-    correlation_ranks(s->y, s->n, s->near_y, s->order, s->rank_y);
+    correlation_ranks(s->x, s->near_x, s->n, s->order, s->rank_x);
+    correlation_ranks(s->y, s->near_y, s->n, s->order, s->rank_y);
     const double mean = (double)(s->n + 1) / 2; /* exact mean of the ranks, with or without ties */
     return (struct both){pearson(s->x, s->y, s->n), around(s->rank_x, s->rank_y, s->n, mean, mean)};
 }
@@ -335,7 +354,8 @@ static bool apart(const struct sample *s)
 
 static enum status sample_new(struct sample *s, struct error *error)
 {
-    double **numbers[] = {&s->x, &s->y, &s->rank_x, &s->rank_y, &s->sums, &s->means, &s->direction};
+    double **numbers[] = {&s->x,      &s->y,    &s->near_x, &s->near_y,   &s->rank_x,
+                          &s->rank_y, &s->sums, &s->means,  &s->direction};
     int64_t **integers[] = {&s->unit, &s->cohort, &s->trajectory, &s->budget, &s->counts, &s->order};
     enum status status = STATUS_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && status == STATUS_OK; i++)
@@ -349,6 +369,8 @@ static void sample_reset(struct sample *s)
 {
     memory_free(s->x);
     memory_free(s->y);
+    memory_free(s->near_x);
+    memory_free(s->near_y);
     memory_free(s->rank_x);
     memory_free(s->rank_y);
     memory_free(s->sums);

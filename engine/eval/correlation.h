@@ -59,8 +59,8 @@ struct correlation correlation_without_numbers(int64_t n, int64_t units);
 MUST_CHECK enum status correlation_measure(const struct correlation_points *points, enum correlation_kind kind,
                                            struct correlation *out, struct error *error);
 
-/* ranks [n]: 1 for the smallest, ties the mean of theirs. A value that is above another by no more than `near` is tied
- * with it. `order` [n] is scratch. */
-void correlation_ranks(const double *values, int64_t n, double near, int64_t *order, double *ranks);
+/* ranks [n]: 1 for the smallest, ties the mean of theirs. Values are tied that differ by no more than what both may be
+ * off, near [n]; NULL: nothing. `order` [n] is scratch. */
+void correlation_ranks(const double *values, const double *near, int64_t n, int64_t *order, double *ranks);
 
 #endif

@@ -65,7 +65,7 @@ static void test_ties_share_the_mean_rank(void **state)
     const double values[] = {3, 1, 3, 2, 3, -1}, expected[] = {5, 2, 5, 3, 5, 1};
     int64_t order[6];
     double ranks[6];
-    correlation_ranks(values, 6, 0, order, ranks);
+    correlation_ranks(values, NULL, 6, order, ranks);
     for (int i = 0; i < 6; i++) assert_true(fabs(ranks[i] - expected[i]) < 1e-15);
     /* x ranks 1.5 1.5 3 4, y ranks 1 2 3.5 3.5: deviations (-1, -1, .5, 1.5) and (-1.5, -.5, 1, 1) give 4/4.5 */
     const double x[] = {1, 1, 2, 3}, y[] = {10, 20, 30, 30};
@@ -78,7 +78,7 @@ static void test_ranks_of_many_are_a_permutation(void **state)
     double values[500], ranks[500];
     int64_t order[500];
     for (int i = 0; i < 500; i++) values[i] = random_normal(4, 0, (uint64_t)i);
-    correlation_ranks(values, 500, 0, order, ranks);
+    correlation_ranks(values, NULL, 500, order, ranks);
     for (int i = 1; i < 500; i++) assert_true(values[order[i - 1]] < values[order[i]] && ranks[order[i]] == i + 1);
 }
 
@@ -280,11 +280,22 @@ static void test_what_differs_by_rounding_alone_is_equal(void **state)
     memcpy(made.x, whole, sizeof whole);
     found = correlate(&made, CORRELATION_DIFFERENCES);
     assert_true(agrees(found.pearson, -0.24603984025272443) && agrees(found.spearman, -0.2939873661036668));
+    /* One that diverged is no measure of the others, whose changes are far below its rounding. */
+    made.x[9] = 1e16;
+    made.y[9] = 9.8;
+    found = correlate(&made, CORRELATION_DIFFERENCES);
+    assert_true(agrees(found.spearman, -0.25993762245501817));
     walk(1, 2, 3, 0, 0, false, &made);
     memcpy(made.y, y, sizeof apart);
     memcpy(made.x, apart, sizeof apart);
     found = correlate(&made, CORRELATION_WITHIN);
     assert_true(agrees(found.pearson, 0.17152527960685335) && agrees(found.spearman, 0.23904572186687875));
+    walk(1, 3, 3, 0, 0, false, &made); /* nor is another trajectory, where no budget joins them */
+    const double third[] = {1e16, 2e16, 4e16};
+    memcpy(made.y, y, 9 * sizeof *y);
+    memcpy(made.x, apart, sizeof apart);
+    memcpy(made.x + 6, third, sizeof third);
+    assert_true(agrees(correlate(&made, CORRELATION_WITHIN).spearman, 0.45573271518764996));
     walk(1, 2, 4, 0, 0, true, &made);
     const double beside[] = {3, 1, 4, 1.5, 9, 2.6, 5, 3.5};
     memcpy(made.y, beside, sizeof beside);
