@@ -160,17 +160,24 @@ static enum status gradient_of_step(struct trainer *trainer, double *loss, struc
     return backend->ops->sync(backend, error);
 }
 
-static enum status diverged(const struct trainer *trainer, double loss, double rate, struct error *error)
+/* `step` counts from 1, as in the curve and in the names of checkpoints. */
+static enum status diverged(const struct trainer *trainer, const char *what, int64_t step, struct error *error)
 {
+    const struct schedule *schedule = &trainer->setup.schedule;
     return error_set(
         error, STATUS_NOT_FINITE,
-        "training diverged: the %s at step %lld is not finite (learning rate %g, peak %g); lower the peak or lengthen "
+        "training diverged: the %s step %lld is not finite (learning rate %g, peak %g); lower the peak or lengthen "
         "the warm-up",
-        isfinite(loss) ? "gradient" : "loss", (long long)trainer->step, rate, trainer->setup.schedule.peak);
+        what, (long long)step, schedule_rate(schedule, step - 1), schedule->peak);
+}
+
+static enum status step_diverged(const struct trainer *trainer, double loss, struct error *error)
+{
+    return diverged(trainer, isfinite(loss) ? "gradient at" : "loss at", trainer->step + 1, error);
 }
 
 /* Computes the gradients that the optimizer needs, the last one at the point that it chooses. */
-static enum status gradients_of_step(struct trainer *trainer, double rate, struct error *error)
+static enum status gradients_of_step(struct trainer *trainer, struct error *error)
 {
     struct optimizer *optimizer = &trainer->optimizer;
     const bool two = optimizer->kind->gradients == 2;
@@ -178,26 +185,26 @@ static enum status gradients_of_step(struct trainer *trainer, double rate, struc
     enum status status;
     if (two) {
         if ((status = gradient_of_step(trainer, &trainer->loss, error)) != STATUS_OK) return status;
-        if (!isfinite(trainer->loss)) return diverged(trainer, trainer->loss, rate, error);
+        if (!isfinite(trainer->loss)) return step_diverged(trainer, trainer->loss, error);
     }
     if (!optimizer_depart(optimizer, &trainer->parameters, &trainer->gradients))
-        return diverged(trainer, 0, rate, error);
+        return step_diverged(trainer, 0, error);
     if ((status = gradient_of_step(trainer, two ? &loss : &trainer->loss, error)) != STATUS_OK) return status;
     if (!two) loss = trainer->loss;
-    return isfinite(loss) ? STATUS_OK : diverged(trainer, loss, rate, error);
+    return isfinite(loss) ? STATUS_OK : step_diverged(trainer, loss, error);
 }
 
 enum status trainer_step(struct trainer *trainer, struct error *error)
 {
     const double rate = schedule_rate(&trainer->setup.schedule, trainer->step);
-    const enum status status = gradients_of_step(trainer, rate, error);
+    const enum status status = gradients_of_step(trainer, error);
     if (status != STATUS_OK) {
         optimizer_return(&trainer->optimizer, &trainer->parameters);
         return status;
     }
     if (!optimizer_step(&trainer->optimizer, &trainer->parameters, &trainer->gradients, rate, trainer->step,
                         &trainer->gradient_norm))
-        return diverged(trainer, trainer->loss, rate, error);
+        return step_diverged(trainer, trainer->loss, error);
     ema_add(&trainer->ema, &trainer->parameters);
     trainer->step++;
     return STATUS_OK;
@@ -238,5 +245,7 @@ enum status trainer_validate(struct trainer *trainer, const struct chunks *chunk
         sum += losses_sum(trainer->losses, batch->tokens);
     }
     *loss = sum / (double)chunks->predictions;
-    return backend->ops->sync(backend, error);
+    if ((status = backend->ops->sync(backend, error)) != STATUS_OK || isfinite(*loss)) return status;
+    return diverged(trainer, trainer->shows_average ? "average's validation loss after" : "validation loss after",
+                    trainer->step, error);
 }

@@ -60,8 +60,8 @@ enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct b
  * check. */
 MUST_CHECK enum status trainer_step(struct trainer *trainer, struct error *error);
 
-/* Mean loss over all predictions of `sequences`, each of at most sequence_length tokens; they are not cut. Late errors
- * of the backend. */
+/* Mean loss over all predictions of `sequences`, each of at most sequence_length tokens; they are not cut.
+ * STATUS_NOT_FINITE; late errors of the backend. */
 struct chunks;
 MUST_CHECK enum status trainer_validate(struct trainer *trainer, const struct chunks *chunks, double *loss,
                                         struct error *error);

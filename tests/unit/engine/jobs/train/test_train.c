@@ -242,27 +242,44 @@ static void test_a_branch_gives_the_bits_of_a_run_with_its_schedule(void **state
     backend_free(backend);
 }
 
-static void test_divergence_stops_the_run_and_keeps_its_checkpoints(void **state)
+/* How many updates a run at a rate of 1000 makes before its loss is not finite; the error must say `how`, with the step
+ * that is so many after the last one of the curve, which counts as names of checkpoints do. */
+static int64_t diverging(int64_t tokens, int64_t every, const char *how, int64_t after, int *checkpoints)
 {
-    (void)state;
     struct train_params params = plain();
     struct train_result result;
     struct place place;
     struct backend *backend = fast_backend(NULL);
+    char said[80];
     params.schedule = (__typeof__(params.schedule)){.name = SCHEDULE_CONSTANT, .peak = 1e3};
-    params.checkpoint_every = STEP;
-    params.tokens = 400 * STEP;
+    params.checkpoint_every = every;
+    params.tokens = tokens;
     place_open(&place);
     assert_int_equal(run(&place, &params, NULL, backend, -1, 0, &result), STATUS_NOT_FINITE);
-    assert_non_null(strstr(error.detail, "step"));
+    const int64_t steps = result.curve_count;
+    (void)snprintf(said, sizeof said, "%s step %lld is not finite", how, (long long)(steps + after));
+    assert_non_null(strstr(error.detail, said));
     assert_non_null(strstr(error.detail, "1000"));
-    assert_true(place.written > 0);
     assert_int_equal(result.checkpoint_count, 0);
-    assert_int_equal(result.curve_count, place.written); /* a checkpoint each step */
-    for (int64_t i = 0; i < result.curve_count; i++) assert_int_equal(result.curve[i].step, i + 1);
+    for (int64_t i = 0; i < steps; i++) assert_int_equal(result.curve[i].step, i + 1);
+    *checkpoints = place.written;
     train_result_reset(&result);
     backend_free(backend);
     place_close(&place);
+    return steps;
+}
+
+static void test_divergence_stops_the_run_and_keeps_its_checkpoints(void **state)
+{
+    (void)state;
+    int made;
+    const int64_t steps = diverging(400 * STEP, STEP, "validation loss after", 0, &made);
+    assert_int_equal(made, steps - 1); /* one after each step, but for that of no finite loss */
+    assert_int_equal(diverging(400 * STEP, 400 * STEP, ": the loss at", 1, &made), steps);
+    assert_int_equal(made, 0);
+    /* nor does it succeed where no update follows */
+    assert_int_equal(diverging(steps * STEP, 0, "validation loss after", 0, &made), steps);
+    assert_int_equal(made, 0);
 }
 
 static void test_a_changed_request_is_not_gone_on_with(void **state)
