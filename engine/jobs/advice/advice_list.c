@@ -79,32 +79,34 @@ static void want(struct wanted *wanted, int64_t length)
     wanted->lengths[at] = length;
 }
 
-static enum status refuse(const struct advice_list *list, int64_t steps, int64_t acts, struct error *error)
+/* Fewest steps with which the longest of the decays has a length from which all are forecast, or all reach their
+ * ends. */
+static int64_t decays_least(const struct wanted *wanted)
 {
-    return error_set_at(error, STATUS_INVALID, "/params/budget",
-                        "is too small to forecast these options from: give %lld tokens or more",
-                        (long long)(steps * acts * list->step_tokens));
+    const int64_t farthest = wanted->count > 0 ? wanted->lengths[wanted->count - 1] : 0;
+    const int64_t longest = larger(LEAST_STEPS * LONGEST_SHARE, ceil_divide(farthest, ADVICE_REACH));
+    if (longest > farthest) return wanted->needed;
+    return smaller(wanted->needed, ceil_divide(longest * SHARES, LONGEST_SHARE));
+}
+
+static int64_t continuations_least(const struct wanted *wanted)
+{
+    return smaller(wanted->needed, larger(LEAST_STEPS * ADVICE_STOPS, ceil_divide(wanted->needed, ADVICE_REACH)));
 }
 
 /* Each length is half of the next, so that their logarithms are evenly spaced. */
-static enum status add_decays(const struct wanted *wanted, int64_t share, int64_t acts, struct advice_list *list,
-                              struct error *error)
+static void add_decays(const struct wanted *wanted, int64_t share, struct advice_list *list)
 {
-    const int64_t farthest = wanted->count > 0 ? wanted->lengths[wanted->count - 1] : 0;
-    int64_t longest = share * LONGEST_SHARE / SHARES;
     if (wanted->needed <= share) {
         for (int64_t i = 0; i < wanted->count; i++) list_add(list, ADVICE_DECAY, wanted->lengths[i], 0);
-        return STATUS_OK;
+        return;
     }
-    longest = smaller(longest, farthest);
-    const int64_t least = larger(LEAST_STEPS * LONGEST_SHARE, ceil_divide(farthest, ADVICE_REACH));
-    if (longest < least) return refuse(list, ceil_divide(least * SHARES, LONGEST_SHARE), acts, error);
+    const int64_t longest = smaller(share * LONGEST_SHARE / SHARES, wanted->lengths[wanted->count - 1]);
     for (int i = ADVICE_DECAYS - 1; i >= 0; i--) list_add(list, ADVICE_DECAY, longest >> i, 0);
-    return STATUS_OK;
 }
 
-static enum status add_continuations(const struct advice_request *request, int64_t members, const struct wanted *wanted,
-                                     int64_t share, int64_t acts, struct advice_list *list, struct error *error)
+static void add_continuations(const struct advice_request *request, int64_t members, const struct wanted *wanted,
+                              int64_t share, struct advice_list *list)
 {
     int64_t before = 0;
     if (wanted->needed <= share) {
@@ -112,17 +114,14 @@ static enum status add_continuations(const struct advice_request *request, int64
             list_add(list, ADVICE_CONTINUE, wanted->lengths[i], before);
             before = wanted->lengths[i];
         }
-        return STATUS_OK;
+        return;
     }
-    const int64_t least = larger(LEAST_STEPS * ADVICE_STOPS, ceil_divide(wanted->needed, ADVICE_REACH));
-    if (share < least) return refuse(list, least, acts, error);
     for (int64_t i = larger(members - request->steady, members - 1 - ADVICE_HISTORY); i < members - 1; i++)
         list_add(list, ADVICE_MEMBER, i, 0);
     for (int64_t i = 1; i <= ADVICE_STOPS; i++) {
         list_add(list, ADVICE_CONTINUE, share * i / ADVICE_STOPS, before);
         before = share * i / ADVICE_STOPS;
     }
-    return STATUS_OK;
 }
 
 /* Each act gets half of the budget, and the part that the other does not need. */
@@ -131,7 +130,6 @@ static enum status add_branches(const struct advice_request *request, int64_t me
 {
     struct wanted decays = {.count = 0}, continuations = {.count = 0};
     const int64_t budget = request->budget / list->step_tokens;
-    enum status status;
     for (int64_t i = 0; i < request->option_count; i++) {
         int64_t amount;
         const enum advice_act act = advice_list_act(list, &request->options[i], &amount);
@@ -144,10 +142,17 @@ static enum status add_branches(const struct advice_request *request, int64_t me
     if (acts > 0 && request->budget == 0)
         return error_set_at(error, STATUS_INVALID, "/params/budget",
                             "is missing: how many tokens the branches may train in all");
+    const int64_t decaying = decays_least(&decays), going_on = continuations_least(&continuations);
+    const int64_t least = larger(smaller(acts * decaying, decaying + continuations.needed),
+                                 smaller(acts * going_on, going_on + decays.needed));
+    if (budget < least)
+        return error_set_at(error, STATUS_INVALID, "/params/budget",
+                            "is too small to forecast these options from: give %lld tokens or more",
+                            (long long)(least * list->step_tokens));
     const int64_t half = acts > 0 ? budget / acts : 0;
-    status = add_decays(&decays, larger(half, budget - continuations.needed), acts, list, error);
-    if (status != STATUS_OK) return status;
-    return add_continuations(request, members, &continuations, larger(half, budget - decays.needed), acts, list, error);
+    add_decays(&decays, larger(half, budget - continuations.needed), list);
+    add_continuations(request, members, &continuations, larger(half, budget - decays.needed), list);
+    return STATUS_OK;
 }
 
 enum status advice_list_make(const struct advice_request *request, int64_t members, struct advice_list *out,

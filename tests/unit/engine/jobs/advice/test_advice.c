@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { STEP = 4 * 16 };
@@ -98,6 +99,36 @@ static void test_going_on_far_is_seen_from_the_run_itself(void **state)
     for (int i = 0; i < MEMBERS - 3; i++) row_is(&list, 1 + i, ADVICE_MEMBER, 2 + i, 0);
     for (int i = 0; i < ADVICE_STOPS; i++) row_is(&list, MEMBERS - 2 + i, ADVICE_CONTINUE, 10 * (i + 1), 10 * i);
     assert_int_equal(list.trained, 40);
+}
+
+/* With every budget below the one that the refusal names the options are refused, and with it they are not. */
+static void test_the_budget_that_is_named_is_the_least_that_will_do(void **state)
+{
+    static const struct {
+        struct advice_option options[2];
+        int64_t count, least; /* in steps */
+    } cases[] = {
+        {{{.decay = 10 * STEP}}, 1, 10}, /* too short for branches: it is trained to its end */
+        {{{.decay = 40 * STEP}, {.decay = 30 * STEP}}, 2, 70},
+        {{{.continue_ = 3 * STEP}}, 1, 3},
+        {{{.decay = 100 * STEP}, {.continue_ = 2000 * STEP}}, 2, 600}, /* going on 500, and a decay to its end */
+        {{{.decay = 5000 * STEP}, {.continue_ = 10 * STEP}}, 2, 2471}, /* 1250 * 63 / 32, and 10 */
+        {{{.decay = 400 * STEP}, {.continue_ = 900 * STEP}}, 2, 450},
+    };
+    const struct train_params train = stable();
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char named[32];
+        (void)snprintf(named, sizeof named, "give %lld tokens", (long long)(cases[c].least * STEP));
+        for (int64_t budget = 1; budget <= cases[c].least + 70; budget++) {
+            const struct advice_request request = request_of(&train, cases[c].options, cases[c].count, budget);
+            struct error error;
+            if (budget < cases[c].least)
+                refused(&request, "/params/budget", named);
+            else
+                assert_int_equal(advice_check(&request, MEMBERS, &error), STATUS_OK);
+        }
+    }
 }
 
 static void test_refusals_say_what_would_do(void **state)
@@ -249,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_what_the_budget_reaches_is_trained_to_its_end),
         cmocka_unit_test(test_a_long_decay_has_six_shorter_branches),
         cmocka_unit_test(test_going_on_far_is_seen_from_the_run_itself),
+        cmocka_unit_test(test_the_budget_that_is_named_is_the_least_that_will_do),
         cmocka_unit_test(test_refusals_say_what_would_do),
         cmocka_unit_test(test_options_are_told_apart_by_pairs_of_sequences),
         cmocka_unit_test(test_an_option_without_a_number_is_next),
