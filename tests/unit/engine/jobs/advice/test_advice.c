@@ -105,11 +105,12 @@ static void test_going_on_far_is_seen_from_the_run_itself(void **state)
 static void test_the_budget_that_is_named_is_the_least_that_will_do(void **state)
 {
     static const struct {
-        struct advice_option options[2];
+        struct advice_option options[3];
         int64_t count, least; /* in steps */
     } cases[] = {
         {{{.decay = 10 * STEP}}, 1, 10}, /* too short for branches: it is trained to its end */
         {{{.decay = 40 * STEP}, {.decay = 30 * STEP}}, 2, 70},
+        {{{.decay = 60 * STEP}, {.decay = 50 * STEP}, {.decay = 40 * STEP}}, 3, 150},
         {{{.continue_ = 3 * STEP}}, 1, 3},
         {{{.decay = 100 * STEP}, {.continue_ = 2000 * STEP}}, 2, 600}, /* going on 500, and a decay to its end */
         {{{.decay = 5000 * STEP}, {.continue_ = 10 * STEP}}, 2, 2471}, /* 1250 * 63 / 32, and 10 */
