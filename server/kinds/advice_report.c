@@ -207,7 +207,8 @@ static void explain(const struct advice_result *found, char out[REASON])
     const struct advice_forecast *other = &found->forecasts[found->next];
     call(&other->option, next);
     if (!isfinite(other->behind.low))
-        (void)snprintf(out, REASON, "the options cannot be told apart: the quantized loss of %s has no interval", next);
+        (void)snprintf(out, REASON, "the options cannot be told apart: the quantized loss of %s %s", next,
+                       isfinite(other->q.value) ? "has no interval" : "is not finite, or cannot be forecast");
     else
         (void)snprintf(out, REASON,
                        "%s%s has the lowest quantized loss, %.4f (%.4f to %.4f); that of %s is %.4f above it"

@@ -45,15 +45,19 @@ static enum status checked(void *owner, struct error *error)
     return monitor_check(((struct progress *)owner)->request->monitor, error);
 }
 
+static bool trains(const struct advice_row *row)
+{
+    return row->act == ADVICE_DECAY || row->act == ADVICE_CONTINUE;
+}
+
 static int64_t row_tokens(const struct advice_request *request, const struct advice_list *list, int64_t i,
                           int64_t *making)
 {
     const struct advice_row *row = &list->rows[i];
-    const bool trains = row->act == ADVICE_DECAY || row->act == ADVICE_CONTINUE;
     const int64_t passes = 3 * optimizer_kinds[request->train->optimizer.name]->gradients;
     int64_t tokens = 2 * request->evaluation->starts[request->evaluation->count];
     if (request->calibration != NULL) tokens += request->calibration->starts[request->calibration->count];
-    *making = trains ? passes * (row->amount - row->before) * list->step_tokens : 0;
+    *making = trains(row) ? passes * (row->amount - row->before) * list->step_tokens : 0;
     return *making + tokens;
 }
 
@@ -91,21 +95,37 @@ static uint64_t fingerprint_of(const struct advice_list *list)
     return checksum_value(&sum);
 }
 
-/* Fills a row of the table. */
-static enum status row_measure(const struct advice_work *work, struct saved_table *table, double *values,
-                               struct error *error)
+static enum status numbers_find(const struct advice_work *work, int64_t row, double *values, struct error *error)
 {
-    const int64_t row = table->done;
     struct quantize_result found;
-    enum status status = advice_measure_row(work, row, &found, error);
+    const enum status status = advice_measure_row(work, row, &found, error);
     if (status == STATUS_OK) {
         values[ADVICE_FP] = found.fp.loss;
         values[ADVICE_Q] = found.q.loss;
         values[ADVICE_DELTA] = found.delta;
         memcpy(values + ADVICE_NUMBERS, found.q.sequence_losses, (size_t)found.q.sequences * sizeof *values);
-        status = saved_table_add(table, values, error);
     }
     quantize_result_reset(&found);
+    return status;
+}
+
+/* Fills a row of the table. A branch that diverges, or that continues one without a loss, has no numbers: the other
+ * rows' are worth what they were. */
+static enum status row_measure(const struct advice_work *work, struct saved_table *table, double *values,
+                               struct error *error)
+{
+    const int64_t row = table->done;
+    const struct advice_row *at = &work->list->rows[row];
+    const bool lost = at->before > 0 && !isfinite(table->values[(row - 1) * table->width + ADVICE_FP]);
+    enum status status = STATUS_OK;
+    for (int64_t i = 0; i < table->width; i++) values[i] = NAN;
+    if (!lost) status = numbers_find(work, row, values, error);
+    if (status == STATUS_NOT_FINITE && trains(at)) {
+        monitor_log(work->monitor, "a branch of %lld tokens has no loss: %s",
+                    (long long)(at->amount * work->list->step_tokens), error->detail);
+        status = STATUS_OK;
+    }
+    if (status == STATUS_OK) status = saved_table_add(table, values, error);
     if (status == STATUS_OK) status = saved_table_save(table, error);
     if (status == STATUS_OK) advice_measure_done(work, row);
     return status;

@@ -191,12 +191,49 @@ static void test_a_branch_that_a_killed_attempt_left_is_removed(void **state)
     stable_close(&stable);
 }
 
+static void note_line(void *owner, const char *line)
+{
+    int *diverged = owner;
+    *diverged += strstr(line, "has no loss: training diverged") != NULL;
+}
+
+/* Branches at a rate at which they diverge cost the numbers of their own options alone, also after a kill. */
+static void test_a_branch_that_diverges_leaves_the_other_options(void **state)
+{
+    static const struct advice_option some[] = {
+        {.average = 2}, {.continue_ = 1 * STEP}, {.continue_ = 9 * STEP}, {.continue_ = 12 * STEP}};
+    struct stable stable;
+    struct advice_result found;
+    int diverged = 0;
+    const struct monitor monitor = {.owner = &diverged, .log = note_line};
+    (void)state;
+    stable_open(&stable);
+    stable.params.schedule.peak = 1e3;
+    stable.params.optimizer.settings.weight_decay = 100;
+    struct advice_request request = request_of(&stable, &evaluation, &monitor);
+    request.options = some;
+    request.option_count = 4;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        ok(advice_run(&request, &found, &error));
+        assert_int_equal(diverged, 1); /* the last one would go on from the one that diverged */
+        for (int i = 0; i < 4; i++) {
+            assert_true(found.forecasts[i].measured);
+            assert_int_equal(isfinite(found.forecasts[i].q.value), i < 2);
+        }
+        assert_int_equal(found.lowest, 0);
+        assert_false(found.told_apart);
+        advice_result_reset(&found);
+    }
+    stable_close(&stable);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_disk_holds_what_the_plan_says),
         cmocka_unit_test(test_stopped_anywhere_it_ends_with_the_same_bits),
         cmocka_unit_test(test_a_branch_that_a_killed_attempt_left_is_removed),
+        cmocka_unit_test(test_a_branch_that_diverges_leaves_the_other_options),
     };
     stream_fill();
     for (int i = 0; i <= SEQUENCES; i++) sequence_starts[i] = i * LENGTH;
