@@ -33,9 +33,9 @@ enum status batches_init(struct batches *batches, const uint32_t *tokens, int64_
     *batches = (struct batches){
         .tokens = tokens, .blocks = blocks, .sequence_length = sequence_length, .seed = seed, .capacity = sequences};
     if (blocks < 1)
-        return error_set(error, STATUS_INVALID,
-                         "the data has %lld tokens, fewer than one sequence of %lld; use more data", (long long)count,
-                         (long long)sequence_length);
+        return error_set_at(error, STATUS_INVALID, "/params/dataset",
+                            "the data has %lld tokens, fewer than one sequence of %lld; use more data",
+                            (long long)count, (long long)sequence_length);
     if ((status = memory_new(sequences + 1, sizeof *batches->starts, "batch", &batches->starts, error)) != STATUS_OK)
         goto failed;
     if ((status = memory_new(largest, sizeof *batches->ids, "batch", &batches->ids, error)) != STATUS_OK) goto failed;

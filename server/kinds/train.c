@@ -29,7 +29,7 @@ struct registrar {
     struct measurements *measurements;
 };
 
-/* Text needs a tokenizer, unless the continued checkpoint brings its own. */
+/* Text needs a tokenizer, unless the continued checkpoint brings its own, and one is learned from text alone. */
 static enum status check_data(struct run_request *request, const struct train_params *params, const char *dataset,
                               const char *pointer, struct error *error)
 {
@@ -43,6 +43,9 @@ static enum status check_data(struct run_request *request, const struct train_pa
                               "text needs a tokenizer: give \"tokenizer\": {\"name\": \"bytes\"}, {\"name\": \"train\","
                               " \"vocabulary_size\": N} "
                               "or {\"name\": \"file\", \"path\": FILE}");
+    if (!text && params->tokenizer.name == TRAIN_TOKENIZER_LEARNED && dataset == params->dataset)
+        status = error_set_at(error, STATUS_INVALID, "/params/tokenizer",
+                              "a tokenizer can be learned from text, not from \"%s\" data", found.format);
     dataset_reset(&found);
     return status;
 }

@@ -363,6 +363,16 @@ def test_branches_of_a_sweep_may_share_a_trajectory(service, trunk):
         "/grid/trajectory"]
 
 
+def test_a_tokenizer_is_learned_from_text_alone(service, trunk):
+    service.sequences("tokens-alone", [[1, 2, 3, 4] * 8] * 4)
+    params = {**COMMON, "trajectory": "learned", "tokens": STEP, "model": {**MODEL, "vocab_size": 300},
+              "tokenizer": {"name": "train", "vocabulary_size": 300}}
+    for key, status, pointers in (("dataset", 422, ["/params/tokenizer"]), ("validation", 200, None)):
+        request = {"dry_run": True, "kind": "train", "params": {**params, key: "tokens-alone"}}
+        answer = service.post("/v1/runs", request)
+        assert answer.status == status and (status == 200 or answer.pointers == pointers), answer.body
+
+
 @pytest.mark.parametrize(("key", "value", "status", "said"), [
     ("num_key_value_head", 1, 422, '"num_key_value_heads"?'), ("colour", "blue", 422, "leave it out"),
     ("attention_dropout", 0.1, 422, "no dropout"), ("attention_dropout", 0.0, 200, None),

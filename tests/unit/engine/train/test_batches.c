@@ -84,6 +84,7 @@ static void test_too_little_data_is_refused(void **state)
     uint32_t tokens[7] = {0};
     struct batches batches;
     assert_int_equal(batches_init(&batches, tokens, 7, 8, 1, 0, &error), STATUS_INVALID);
+    assert_string_equal(error.pointer, "/params/dataset");
 }
 
 int main(void)
