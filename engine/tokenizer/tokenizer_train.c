@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD_LIMIT = 256, FIRST_BYTE = 1, FIRST_MERGE = 257, SIZE_LIMIT = 1 << 20, CHUNK = 1 << 20, LEAST_COUNT = 2 };
+enum { FIRST_BYTE = 1, FIRST_MERGE = 257, SIZE_LIMIT = 1 << 20, CHUNK = 1 << 20, LEAST_COUNT = 2 };
 
 static const char end_of_text[] = "<|endoftext|>";
 static const char splitting[] =
@@ -25,6 +25,7 @@ struct tokenizer_trainer {
     struct vocabulary words; /* their ids index `counts` */
     int64_t *counts;
     int64_t counts_capacity;
+    int64_t bytes, bytes_left_out; /* of all words; of those that are too long */
     struct pretokenizer *pretokenizer;
     struct pattern_scratch *scratch;
     struct pretokenizer_pieces pieces;
@@ -90,7 +91,11 @@ enum status tokenizer_train_new(struct tokenizer_trainer **out, struct error *er
 
 static enum status count_word(struct tokenizer_trainer *trainer, const char *word, size_t bytes, struct error *error)
 {
-    if (bytes > WORD_LIMIT) return STATUS_OK; /* too long for a word of a language */
+    trainer->bytes += (int64_t)bytes;
+    if (bytes > TOKENIZER_TRAIN_WORD) {
+        trainer->bytes_left_out += (int64_t)bytes;
+        return STATUS_OK;
+    }
     int64_t id = vocabulary_find(&trainer->words, word, bytes);
     if (id < 0) {
         id = trainer->words.count;
@@ -127,6 +132,11 @@ enum status tokenizer_train_add(struct tokenizer_trainer *trainer, const char *t
         bytes -= end;
     }
     return STATUS_OK;
+}
+
+double tokenizer_train_left_out(const struct tokenizer_trainer *trainer)
+{
+    return trainer->bytes > 0 ? (double)trainer->bytes_left_out / (double)trainer->bytes : 0;
 }
 
 /* ---- learning ---- */

@@ -8,15 +8,20 @@
 
 #include <stdint.h>
 
+enum { TOKENIZER_TRAIN_WORD = 256 }; /* bytes: what is longer is no word of a language */
+
 struct tokenizer_trainer;
 
 /* The caller owns *out (tokenizer_train_free). */
 MUST_CHECK enum status tokenizer_train_new(struct tokenizer_trainer **out, struct error *error);
 
-/* Counts the words of `text` [bytes], which is one document. STATUS_MALFORMED (not UTF-8), STATUS_TOO_LARGE,
- * STATUS_NO_MEMORY. */
+/* Counts the words of `text` [bytes], which is one document, but for those that are too long. STATUS_MALFORMED (not
+ * UTF-8), STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
 MUST_CHECK enum status tokenizer_train_add(struct tokenizer_trainer *trainer, const char *text, size_t bytes,
                                            struct error *error);
+
+/* The share of all bytes so far that is in words that are too long. */
+double tokenizer_train_left_out(const struct tokenizer_trainer *trainer);
 
 /* Learns `vocabulary_size` tokens (257 to 2^20: `<|endoftext|>` is id 0, then the 256 bytes, then merges; fewer tokens
  * when no pair occurs twice any more) and writes a standard tokenizer.json to `path`. STATUS_INVALID, STATUS_DISK_FULL,

@@ -4,6 +4,7 @@
 #include "tokenizer/tokenizer_train.h"
 
 enum { CHUNK = 1 << 20 }; /* bytes of text handed over at once */
+#define MOST_LEFT_OUT 0.5 /* share of the text in words that are too long to count */
 
 /* The end of a chunk that begins at `first`: after a line break if its second half has one, otherwise at the beginning
  * of a character. */
@@ -30,6 +31,20 @@ static enum status text_count(struct tokenizer_trainer *trainer, const char *tex
     return STATUS_OK;
 }
 
+/* A text without spaces may have nothing else: its tokenizer would be one of bytes, whatever its size. */
+static enum status left_out_check(double share, const struct monitor *monitor, struct error *error)
+{
+    if (share > MOST_LEFT_OUT)
+        return error_set_at(error, STATUS_INVALID, "/params/tokenizer",
+                            "%.1f %% of the text are runs of more than %d bytes without a space or punctuation, from "
+                            "which no tokenizer is learned; put spaces into the text, or take another tokenizer",
+                            100 * share, TOKENIZER_TRAIN_WORD);
+    if (share > 0)
+        monitor_log(monitor, "%.2g %% of the text are runs of more than %d bytes, from which no token is learned",
+                    100 * share, TOKENIZER_TRAIN_WORD);
+    return STATUS_OK;
+}
+
 enum status vocabulary_learn(const struct dataset_source *source, int64_t vocabulary_size, const char *path,
                              const struct monitor *monitor, struct error *error)
 {
@@ -52,7 +67,8 @@ enum status vocabulary_learn(const struct dataset_source *source, int64_t vocabu
         const int64_t first = documents.starts[i], size = documents.starts[i + 1] - first;
         if ((status = text_count(trainer, text + first, size, monitor, error)) != STATUS_OK) goto done;
     }
-    status = tokenizer_train_write(trainer, vocabulary_size, path, error);
+    status = left_out_check(tokenizer_train_left_out(trainer), monitor, error);
+    if (status == STATUS_OK) status = tokenizer_train_write(trainer, vocabulary_size, path, error);
 done:
     tokenizer_train_free(trainer);
     dataset_sequences_free(&documents);

@@ -113,12 +113,41 @@ static void test_one_text_file_is_one_document(void **state)
     memory_free(json);
 }
 
+static void note_line(void *owner, const char *line)
+{
+    (void)snprintf(owner, 200, "%s", line);
+}
+
+/* A word of 256 bytes, its space included, and one of 257: half of the text at most may be of such. */
+static void test_a_text_of_long_words_alone_teaches_nothing(void **state)
+{
+    struct scratch *scratch = *state;
+    char text[8000] = "", line[200], from[600], to[600];
+    const struct monitor monitor = {.owner = line, .log = note_line};
+    (void)snprintf(from, sizeof from, "%s/long.txt", scratch->directory);
+    (void)snprintf(to, sizeof to, "%s/learned.json", scratch->directory);
+    const struct dataset_source source = {.format = DATASET_TEXT, .path = from};
+    for (int length = 255; length <= 256; length++)
+        for (int words = 50; words <= 150; words += 100) {
+            size_t at = 0;
+            for (int i = 0; i < words; i++) at += (size_t)snprintf(text + at, sizeof text - at, "cat ");
+            for (int i = 0; i < length; i++) text[at + (size_t)i] = "acgt"[i * i % 7 % 4];
+            scratch_write(scratch, "long.txt", text, at + (size_t)length);
+            line[0] = '\0';
+            const enum status status = vocabulary_learn(&source, 300, to, &monitor, &error);
+            assert_int_equal(status, length == 256 && words == 50 ? STATUS_INVALID : STATUS_OK);
+            assert_int_equal(strstr(line, "more than 256 bytes") != NULL, length == 256 && words == 150);
+            if (status != STATUS_OK) assert_non_null(strstr(error.detail, "56.4 % of the text"));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_words_do_not_reach_over_lines_of_jsonl, open_scratch, close_scratch),
         cmocka_unit_test_setup_teardown(test_words_do_not_reach_over_files_of_a_directory, open_scratch, close_scratch),
         cmocka_unit_test_setup_teardown(test_one_text_file_is_one_document, open_scratch, close_scratch),
+        cmocka_unit_test_setup_teardown(test_a_text_of_long_words_alone_teaches_nothing, open_scratch, close_scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
