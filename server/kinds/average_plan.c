@@ -7,13 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Strings are compared with the first row of each trajectory alone, because a list may have a thousand. */
+static void lanes_find(struct average_plan *plan)
+{
+    for (int64_t i = 0; i < plan->row_count; i++) {
+        plan->lanes[i] = i;
+        plan->places[i] = 0;
+        for (int64_t k = 0; k < i && plan->lanes[i] == i; k++)
+            if (plan->lanes[k] == k && strcmp(plan->rows[k].trajectory.text, plan->rows[i].trajectory.text) == 0)
+                plan->lanes[i] = k;
+        for (int64_t k = i - 1; k >= 0 && plan->lanes[i] != i; k--) {
+            if (plan->lanes[k] != plan->lanes[i]) continue;
+            plan->places[i] = plan->places[k] + 1;
+            break;
+        }
+    }
+}
+
 static enum status rows_read(struct connection *connection, const struct average_plan_request *request,
                              struct average_plan *plan, struct error *error)
 {
-    enum status status = memory_new(request->count, sizeof *plan->rows, "checkpoint list", &plan->rows, error);
+    static const char what[] = "checkpoint list";
+    enum status status = memory_new(request->count, sizeof *plan->rows, what, &plan->rows, error);
+    if (status == STATUS_OK) status = memory_new(request->count, sizeof *plan->lanes, what, &plan->lanes, error);
+    if (status == STATUS_OK) status = memory_new(request->count, sizeof *plan->places, what, &plan->places, error);
     plan->row_count = status == STATUS_OK ? request->count : 0;
     for (int64_t i = 0; i < plan->row_count && status == STATUS_OK; i++)
         status = checkpoint_find(connection, request->ids[i], &plan->rows[i], error);
+    if (status == STATUS_OK) lanes_find(plan);
     return status;
 }
 
@@ -52,7 +73,7 @@ static enum status order_check(const struct average_plan *plan, struct error *er
         for (int64_t k = 0; k < i; k++) {
             const struct checkpoint *before = &plan->rows[k];
             if (row->step < 0 || before->step <= row->step) continue;
-            if (strcmp(before->trajectory.text, row->trajectory.text) != 0) continue;
+            if (plan->lanes[k] != plan->lanes[i]) continue;
             (void)snprintf(pointer, sizeof pointer, "/params/checkpoints/%lld", (long long)i);
             return error_set_at(error, STATUS_INVALID, pointer,
                                 "is of step %lld and stands after \"%.200s\" of step %lld: windows need the checkpoints"
@@ -63,23 +84,10 @@ static enum status order_check(const struct average_plan *plan, struct error *er
     return STATUS_OK;
 }
 
-/* Number of the lane's checkpoints among rows [0, end). */
-static int64_t lane_length(const struct average_plan *plan, const char *lane, int64_t end)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < end; i++) count += strcmp(plan->rows[i].trajectory.text, lane) == 0;
-    return count;
-}
-
-static bool lane_begins(const struct average_plan *plan, int64_t row)
-{
-    return lane_length(plan, plan->rows[row].trajectory.text, row) == 0;
-}
-
 static int64_t lanes_count(const struct average_plan *plan)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < plan->row_count; i++) count += lane_begins(plan, i);
+    for (int64_t i = 0; i < plan->row_count; i++) count += plan->lanes[i] == i;
     return count;
 }
 
@@ -117,23 +125,20 @@ static void groups_free(struct average_plan *plan)
 static bool window_add(const struct average_plan *plan, int64_t end, const struct average_plan_request *request,
                        int64_t window, struct average_group *group)
 {
-    const char *lane = plan->rows[end].trajectory.text;
-    int64_t skip = lane_length(plan, lane, end + 1) - window, place = 0;
-    if (skip < 0) return false;
-    for (int64_t i = 0; i <= end; i++) {
-        if (strcmp(plan->rows[i].trajectory.text, lane) != 0 || skip-- > 0) continue;
-        const bool weighted = request != NULL && request->weights != NULL;
-        group_add(group, &plan->rows[i], weighted ? request->weights[place] : 1);
-        place++;
-    }
+    const bool weighted = request != NULL && request->weights != NULL;
+    const int64_t lane = plan->lanes[end], first = plan->places[end] + 1 - window;
+    if (first < 0) return false;
+    for (int64_t i = lane; i <= end; i++)
+        if (plan->lanes[i] == lane && plan->places[i] >= first)
+            group_add(group, &plan->rows[i], weighted ? request->weights[plan->places[i] - first] : 1);
     return true;
 }
 
 /* The row of `lane` at `step`, -1 when it has none. */
-static int64_t row_at(const struct average_plan *plan, const char *lane, int64_t step)
+static int64_t row_at(const struct average_plan *plan, int64_t lane, int64_t step)
 {
-    for (int64_t i = 0; i < plan->row_count; i++)
-        if (plan->rows[i].step == step && strcmp(plan->rows[i].trajectory.text, lane) == 0) return i;
+    for (int64_t i = lane; i < plan->row_count; i++)
+        if (plan->rows[i].step == step && plan->lanes[i] == lane) return i;
     return -1;
 }
 
@@ -143,9 +148,8 @@ static bool windows_add(const struct average_plan *plan, const struct average_pl
 {
     if (!window_add(plan, row, request, request->window, group)) return false;
     for (int64_t i = 0; i < plan->row_count; i++) {
-        if (!lane_begins(plan, i) || strcmp(plan->rows[i].trajectory.text, plan->rows[row].trajectory.text) == 0)
-            continue;
-        const int64_t end = row_at(plan, plan->rows[i].trajectory.text, plan->rows[row].step);
+        if (plan->lanes[i] != i || i == plan->lanes[row]) continue;
+        const int64_t end = row_at(plan, i, plan->rows[row].step);
         if (end < 0 || !window_add(plan, end, request, request->window, group)) return false;
     }
     group->newest = &plan->rows[row];
@@ -164,7 +168,7 @@ static enum status plan_windows(struct average_plan *plan, const struct average_
                                 plan->rows[i].name);
     for (int64_t i = 0; i < plan->row_count; i++) {
         struct average_group *group = NULL;
-        if (strcmp(plan->rows[i].trajectory.text, plan->rows[0].trajectory.text) != 0) continue;
+        if (plan->lanes[i] != 0) continue;
         status = group_new(plan, request->window * lanes, plan->rows[i].name, &group, error);
         if (status != STATUS_OK) return status;
         if (!windows_add(plan, request, i, group)) {
@@ -274,6 +278,8 @@ void average_plan_reset(struct average_plan *plan)
 {
     groups_free(plan);
     memory_free(plan->rows);
+    memory_free(plan->lanes);
+    memory_free(plan->places);
     *plan = (struct average_plan){0};
 }
 
@@ -284,9 +290,9 @@ enum status average_plan_last(struct average_plan *plan, int64_t window, const c
     const enum status status = group_new(plan, window * lanes_count(plan), name, &group, error);
     if (status != STATUS_OK) return status;
     for (int64_t i = 0; i < plan->row_count; i++) {
-        const char *lane = plan->rows[i].trajectory.text;
-        const bool ends = lane_length(plan, lane, i + 1) == lane_length(plan, lane, plan->row_count);
-        if (ends && strcmp(plan->rows[i].trajectory.text, lane) == 0 && !window_add(plan, i, NULL, window, group))
+        bool ends = true;
+        for (int64_t k = i + 1; k < plan->row_count; k++) ends = ends && plan->lanes[k] != plan->lanes[i];
+        if (ends && !window_add(plan, i, NULL, window, group))
             return error_set_at(error, STATUS_INVALID, "/params/windows",
                                 "%lld is more than the checkpoints of \"%.200s\"", (long long)window,
                                 plan->rows[i].trajectory_name);

@@ -17,6 +17,7 @@ struct average_group {
 
 struct average_plan {
     struct checkpoint *rows; /* [row_count], owned: all checkpoints that the request lists */
+    int64_t *lanes, *places; /* [row_count], owned: the first row of a row's trajectory; how many of it are before */
     int64_t row_count;
     struct average_group *groups; /* [count], owned */
     int64_t count;
