@@ -268,6 +268,13 @@ static bool average_meet(const json_t *makes, const json_t *others, char words[K
     return false;
 }
 
+/* As checkpoints name it; NULL: the first checkpoint's. */
+static const char *dtype_name(const struct average_params *params)
+{
+    const int dtype = dtype_values[params->dtype];
+    return dtype < 0 ? NULL : dtype_info((enum dtype)dtype)->name;
+}
+
 static enum status check_plan(struct run_request *request, struct average_params *params, const json_t *ids,
                               struct error *error)
 {
@@ -285,7 +292,7 @@ static enum status check_plan(struct run_request *request, struct average_params
         status = average_plan_last(&plan, params->windows.integers[i], params->name, error);
     for (int64_t i = 0; i < plan.count && status == STATUS_OK && params->windows.count == 0; i++) {
         if (params->window == 0) plan.groups[i].name = params->name;
-        status = average_plan_find(request->connection, params->into, &plan.groups[i],
+        status = average_plan_find(request->connection, params->into, &plan.groups[i], dtype_name(params),
                                    params->window > 0 ? "/params/into" : "/params/name", &existing, error);
     }
     if (status == STATUS_OK) status = note_names(request, params, &plan, error);
@@ -416,7 +423,7 @@ static enum status groups_make(struct averaging *averaging,
     for (int64_t i = 0; i < averaging->plan.count && status == STATUS_OK; i++) {
         struct store_id id;
         status = average_plan_find(averaging->context->connection, averaging->params->into, &averaging->plan.groups[i],
-                                   "", &id, error);
+                                   dtype_name(averaging->params), "", &id, error);
         if (status == STATUS_OK && id.text[0] == '\0') status = make(averaging, i, &id, error);
         if (status == STATUS_OK && json_array_append_new(averaging->ids, json_string(id.text)) != 0)
             status = error_no_memory(error, "a run");

@@ -322,11 +322,31 @@ static bool origins_equal(const json_t *origin, const json_t *stored)
     return true;
 }
 
+/* Whether the average is stored as `dtype`, NULL: as its first member is. True where that cannot be told, as of members
+ * in types that averages are not stored in. */
+static enum status stored_as(struct connection *connection, const struct average_group *group, const char *dtype,
+                             const json_t *stored, bool *out, struct error *error)
+{
+    const char *found = json_string_value(json_object_get(stored, "dtype"));
+    json_t *member = NULL;
+    enum status status = STATUS_OK;
+    if (dtype == NULL) {
+        status = checkpoint_get(connection, group->members[0]->id.text, &member, error);
+        dtype = json_string_value(json_object_get(member, "dtype"));
+        if (dtype != NULL && strcmp(dtype, "F32") != 0 && strcmp(dtype, "BF16") != 0 && strcmp(dtype, "F16") != 0)
+            dtype = NULL;
+    }
+    *out = found == NULL || dtype == NULL || strcmp(found, dtype) == 0;
+    json_decref(member);
+    return status;
+}
+
 enum status average_plan_find(struct connection *connection, const char *into, const struct average_group *group,
-                              const char *pointer, struct store_id *id, struct error *error)
+                              const char *dtype, const char *pointer, struct store_id *id, struct error *error)
 {
     char reference[600];
     json_t *document = NULL, *origin = NULL;
+    bool same_type = true;
     *id = (struct store_id){""};
     (void)snprintf(reference, sizeof reference, "%s/%s", into, group->name);
     enum status status = checkpoint_get(connection, reference, &document, error);
@@ -336,10 +356,16 @@ enum status average_plan_find(struct connection *connection, const char *into, c
     if (origin == NULL)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
     else if (origins_equal(origin, json_object_get(document, "derived_from")))
-        (void)snprintf(id->text, sizeof id->text, "%s", json_string_value(json_object_get(document, "id")));
+        status = stored_as(connection, group, dtype, document, &same_type, error);
     else
         status = error_set_at(error, STATUS_CONFLICT, pointer,
                               "another checkpoint \"%.250s\" is registered there: choose another name", reference);
+    if (status == STATUS_OK && !same_type)
+        status = error_set_at(error, STATUS_CONFLICT, pointer,
+                              "the average \"%.250s\" is registered there and stored in %s: choose another name",
+                              reference, json_string_value(json_object_get(document, "dtype")));
+    if (status == STATUS_OK)
+        (void)snprintf(id->text, sizeof id->text, "%s", json_string_value(json_object_get(document, "id")));
     json_decref(origin);
     json_decref(document);
     return status;

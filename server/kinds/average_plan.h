@@ -59,9 +59,9 @@ MUST_CHECK enum status average_plan_last(struct average_plan *plan, int64_t wind
 json_t *average_plan_origin(const struct average_group *group);
 
 /* Finds INTO/NAME: *id is "" when it does not exist. STATUS_CONFLICT at `pointer` when it is something other than this
- * average. */
+ * average, or stored in another type than `dtype`, as checkpoints name it (NULL: that of the first member). */
 MUST_CHECK enum status average_plan_find(struct connection *connection, const char *into,
-                                         const struct average_group *group, const char *pointer, struct store_id *id,
-                                         struct error *error);
+                                         const struct average_group *group, const char *dtype, const char *pointer,
+                                         struct store_id *id, struct error *error);
 
 #endif

@@ -86,3 +86,23 @@ def test_too_few_checkpoints_for_the_default_window_are_said_to_be(service, path
         assert answer.status == 422 and answer.pointers == [pointer], answer.body
         said = "no place has 3" if "window" in params else "no checkpoint ends a window of 5"
         assert said in answer.json["detail"], answer.body
+
+
+@pytest.mark.parametrize("how, pointer", [({"checkpoints": 2, "name": True}, "/params/name"),
+                                          ({"trajectory": "averages", "window": 2}, "/params/into")])
+def test_an_average_that_is_stored_in_another_type_is_another_one(service, path, name, how, pointer):
+    """What is asked for in f32 is not answered by what was rounded to bf16; "same" means f32 here."""
+    how = {**how, "into": name}
+    if "name" in how:
+        how.update(checkpoints=path[:2], name=name)
+    made = service.run("average", **how, dtype="bf16")["result"]["checkpoints"]
+    assert {service.get(f"/v1/checkpoints/{id}").json["dtype"] for id in made} == {"BF16"}
+    for dtype in ({"dtype": "f32"}, {}):
+        answer = service.post("/v1/runs", {"kind": "average", "params": {**how, **dtype}})
+        assert answer.status == 409 and answer.pointers == [pointer], answer.body
+        assert "stored in BF16" in answer.json["detail"]
+    again = service.post("/v1/runs", {"kind": "average", "params": {**how, "dtype": "bf16"}, "force": True})
+    assert service.wait(again.json["id"])["result"]["checkpoints"] == made
+    kept = {**how, "into": f"{name}-kept"}
+    made = service.run("average", **kept)["result"]["checkpoints"]
+    assert service.run("average", **kept, dtype="f32")["result"]["checkpoints"] == made
