@@ -385,3 +385,14 @@ def test_a_key_of_a_model_is_read_or_refused(service, trunk, key, value, status,
     assert answer.status == status, answer.body
     if said:
         assert answer.pointers == [f"/params/model/{key}"] and said in answer.json["detail"], answer.body
+
+
+@pytest.mark.parametrize(("key", "kind"), [("initializer_range", "llama"), ("init_std", "opt")])
+def test_fresh_weights_have_no_negative_spread(service, trunk, key, kind):
+    opt = {"model_type": "opt", "ffn_dim": 24, "word_embed_proj_dim": 8, "activation_function": "relu"}
+    for value, status in ((-0.02, 422), (0.0, 200)):
+        model = {**MODEL, **(opt if kind == "opt" else {}), key: value}
+        answer = service.post("/v1/runs", {"dry_run": True, "kind": "train", "params": {
+            **COMMON, "trajectory": "spread", "tokens": 30 * STEP, "model": model, "tokenizer": {"name": "bytes"}}})
+        assert answer.status == status, answer.body
+        assert status == 200 or (answer.pointers == ["/params/model"] and "-0.02" in answer.json["detail"])

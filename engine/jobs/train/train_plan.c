@@ -102,6 +102,10 @@ enum status train_check(const struct train_params *params, struct error *error)
     status = config_keys_check("model", "/params/model", params->model, strlen(params->model), error);
     if (status == STATUS_OK) status = config_parse("model", params->model, strlen(params->model), &config, error);
     if (status != STATUS_OK) return train_plan_blame(status, "/params/model", error);
+    if (!(config.initializer_range >= 0))
+        return error_set_at(error, STATUS_INVALID, "/params/model",
+                            "the standard deviation of fresh weights is %g; it must not be negative",
+                            config.initializer_range);
     return train_plan_fit(params, &config, error);
 }
 
