@@ -16,7 +16,7 @@ struct command {
     int (*run)(const struct options *options); /* returns the exit status, after writing the error to stderr */
     int words;                                 /* the most words that are not options; 0: none */
     /* Adds the parameters of the API that become flags. The first word of the usage selects them, so it must come
-     * first; `word` is NULL when it has not been read. STATUS_INVALID: no such word. */
+     * before them; `word` is NULL when there is none. STATUS_INVALID: no such word. */
     enum status (*fields)(const char *word, struct fields *fields, struct error *error);
     const char *const *(*choices)(void);  /* the allowed first words, ends with NULL; NULL: any word */
     const struct command_action *actions; /* the actions, which are also allowed as first words; ends with a NULL word;

@@ -233,7 +233,7 @@ static int manual_run(const struct options *options)
         (void)fprintf(stderr, "deltaq manual: %s\n", error.detail);
         return 1;
     }
-    return fflush(stdout) != 0;
+    return 0;
 }
 
 const struct command command_manual = {

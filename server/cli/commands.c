@@ -2,6 +2,7 @@
 
 #include "base/version.h"
 
+#include <errno.h>
 #include <string.h>
 
 const struct command *const commands[] = {
@@ -81,8 +82,8 @@ static void print_help(const struct command *command, const struct fields *field
 enum status command_line_parse(const struct command *command, int argc, char **argv, struct command_line *out,
                                struct error *error)
 {
-    const char *word = argc > 0 && argv[0][0] != '-' ? argv[0] : NULL;
     const struct option_row *rows = command->options;
+    const char *word = options_first_word(rows, argc, argv);
     enum status status;
     *out = (struct command_line){0};
     if (command->fields != NULL) {
@@ -92,6 +93,9 @@ enum status command_line_parse(const struct command *command, int argc, char **a
     }
     status = options_parse(rows, argc, argv, command->words, &out->options, error);
     out->options.fields = &out->fields;
+    /* "--dataset evaluate quantize": what was taken for the first word is the value of a flag that it would select. */
+    if (status == STATUS_OK && command->choices != NULL && word != NULL && out->options.positional != word)
+        status = error_set(error, STATUS_INVALID, "the kind must come before its parameters; see --help");
     return status;
 }
 
@@ -141,7 +145,7 @@ static int help(int argc, char **argv)
     return run_command(command, argc > 1 ? 2 : 1, words, NULL);
 }
 
-int command_main(int argc, char **argv, const char *commit)
+static int dispatch(int argc, char **argv, const char *commit)
 {
     const char *word = argc > 1 ? argv[1] : "";
     const bool asks_help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
@@ -157,4 +161,16 @@ int command_main(int argc, char **argv, const char *commit)
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) word = command_version.name;
     const struct command *command = command_find(word);
     return command != NULL ? run_command(command, argc - 2, argv + 2, commit) : not_understood(word);
+}
+
+/* What a full disk or another broken destination did not take: a table that is cut must not look whole. */
+int command_main(int argc, char **argv, const char *commit)
+{
+    const int exit_status = dispatch(argc, argv, commit);
+    const bool cut = ferror(stdout) != 0;
+    errno = 0;
+    if (fflush(stdout) == 0 && !cut) return exit_status;
+    (void)fprintf(stderr, "deltaq: the output is incomplete%s%s\n", errno != 0 ? ": " : "",
+                  errno != 0 ? strerror(errno) : "");
+    return exit_status != 0 ? exit_status : 1;
 }

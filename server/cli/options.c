@@ -27,6 +27,18 @@ static int row_index(const struct option_row *rows, const char *flag, size_t len
     return -1;
 }
 
+const char *options_first_word(const struct option_row *rows, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0) return i + 1 < argc ? argv[i + 1] : NULL;
+        if (argv[i][0] != '-' || argv[i][1] == '\0') return argv[i];
+        const size_t length = strcspn(argv[i], "=");
+        const int index = row_index(rows, argv[i], length);
+        if (index >= 0 && rows[index].value != NULL && argv[i][length] != '=') i++;
+    }
+    return NULL;
+}
+
 static enum status add_value(struct options *options, int index, const char *text, size_t length, struct error *error)
 {
     size_t count = 0;

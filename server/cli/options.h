@@ -45,6 +45,10 @@ MUST_CHECK enum status options_parse(const struct option_row *rows, int argc, ch
                                      struct options *out, struct error *error);
 void options_reset(struct options *options);
 
+/* The first word that is no option, which may select further rows: flags that `rows` lacks count as switches. Lent;
+ * NULL: there is none. */
+const char *options_first_word(const struct option_row *rows, int argc, char **argv);
+
 /* Whether the option was given, on the command line or in the environment. */
 bool options_given(const struct options *options, const char *flag);
 /* The first value, else the fallback, else NULL; for a switch "1" or NULL. Lent. */

@@ -101,7 +101,6 @@ int verb_close(struct verb *verb)
 {
     client_free(verb->client);
     verb->client = NULL;
-    if (fflush(stdout) != 0 && verb->exit_status == VERB_DONE) verb->exit_status = VERB_FAILED;
     return verb->exit_status;
 }
 

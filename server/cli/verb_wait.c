@@ -7,8 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long one request waits, on a terminal and elsewhere; how long a server that does not answer is retried. */
-enum { LOOK_SECONDS = 2, HOLD_SECONDS = 30, AWAY_SECONDS = 60 };
+/* How long one request waits, on a terminal and elsewhere; how long a server that does not answer is retried; how long
+ * after --timeout the last answer may come. */
+enum { LOOK_SECONDS = 2, HOLD_SECONDS = 30, AWAY_SECONDS = 60, LATE_SECONDS = 10 };
 
 /* ---- progress ---- */
 
@@ -88,10 +89,11 @@ static void rest(double seconds)
     if (seconds > 0) (void)nanosleep(&time, NULL);
 }
 
-/* Whether to ask again: there was no answer, or it says that the server is unavailable. */
+/* Whether to ask again: there was no answer, or it says that the server is unavailable, as a proxy does (502, 504)
+ * while the server restarts. */
 static bool is_away(enum status status, const struct client_reply *reply)
 {
-    return status == STATUS_UNAVAILABLE || (status == STATUS_OK && (reply->http == 503 || reply->http == 429));
+    return status == STATUS_UNAVAILABLE || (status == STATUS_OK && (reply->http == 429 || reply->http > 500));
 }
 
 /* How long the wait may go on: with a server that does not answer, and at all. */
@@ -108,7 +110,9 @@ static bool look(struct verb *verb, const char *path, double seconds, struct lim
     struct buffer query = {0};
     buffer_puts(&query, path);
     if (seconds > 0) buffer_printf(&query, "%cwait=%d", strchr(path, '?') != NULL ? '&' : '?', (int)seconds);
-    const struct client_request request = {.method = "GET", .path = query.bytes};
+    const double left = fmax(limits->end - clock_seconds(), 0) + LATE_SECONDS;
+    const struct client_request request = {
+        .method = "GET", .path = query.bytes, .seconds = lround(fmin(left, CLIENT_SECONDS))};
     const enum status status = client_send(verb->client, &request, &reply, &error);
     bool good = true;
     const double now = clock_seconds();
@@ -161,13 +165,18 @@ void verb_follow(struct verb *verb, const char *route, const json_t *document,
     const char *id = json_string_value(json_object_get(document, "id"));
     json_t *ended = NULL;
     char path[200];
-    (void)snprintf(path, sizeof path, "%s/%.100s", route, id != NULL ? id : "");
+    if (id == NULL) id = "";
     if (json && !wait)
         verb_print(verb, document);
     else if (!wait)
-        (void)puts(id != NULL ? id : "");
-    else if (verb_wait(verb, path, &ended))
-        conclude(verb, ended);
+        (void)puts(id);
+    if (!wait) return;
+    /* Whoever stops waiting, or loses the server, must know what to look for. */
+    if (!is_final(document))
+        (void)fprintf(stderr, "deltaq %s: waiting for %s, which does not stop when this command does\n", verb->name,
+                      id);
+    (void)snprintf(path, sizeof path, "%s/%.100s", route, id);
+    if (verb_wait(verb, path, &ended)) conclude(verb, ended);
     json_decref(ended);
 }
 

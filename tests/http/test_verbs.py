@@ -7,6 +7,8 @@ import io
 import json
 import os
 import re
+import resource
+import signal
 import socket
 import subprocess
 import threading
@@ -84,6 +86,23 @@ def test_flags_reach_into_the_body_as_the_tables_have_it(service, laid):
     assert average.returncode == DONE and len(json.loads(average.stdout)["params"]["checkpoints"]) == 2, average.stderr
 
 
+def test_options_may_stand_before_the_kind(service, laid):
+    """Those of every run; a flag of the kind's own parameters says nothing before it."""
+    words = ["quantize", "verbs/step10", "--method", "rtn", "--bits", "3", "--evaluation.dataset", laid, "--dry-run"]
+    def params(*words):
+        done = verb(service, "run", *words)
+        assert done.returncode == DONE, done.stderr
+        return json.loads(done.stdout)["params"]
+
+    wanted = params(*words)
+    assert wanted["method"]["bits"] == 3
+    for before in (["--url", service.url], [f"--url={service.url}", "--json"], ["--json", "--timeout", "5", "--wait"],
+                   ["--no-force"]):
+        assert params(*before, *words) == wanted, before
+    grid = ["--along", "verbs", "--method", "rtn", "--grid", "bits=3,4", "--evaluation.dataset", laid, "--dry-run"]
+    assert json.loads(verb(service, "sweep", "--wait", "quantize", *grid).stdout)["runs"] == 4
+
+
 def test_faults_of_the_server_are_told_with_the_flag_they_are_of(service, laid):
     done = verb(service, "run", "quantize", "verbs/step10", "--method", "gptq", "--bits", "7", "--damp-percent", "9",
                 "--evaluation.dataset", laid)
@@ -117,6 +136,8 @@ WRONG = [
     (["run", "evaluate", "--url", "http://u:p@here", "a"], "no address"),
     (["curve", "a", "--url", "http://here#x"], "no address"),
     (["run", "evaluate", "a", "--timeout", "-1", "--wait", "--token", "a b"], "token"),
+    (["run", "--dataset", "evaluate", "quantize", "a"], "before its parameters"),
+    (["run", "--wait", "dance"], '"dance"'),
     (["sweep"], "expected the kind"), (["sweep", "quantize", "--grid", "bits"], "FIELD=VALUES"),
     (["sweep", "quantize", "--grid", "colour=1"], '"colour"'),
     (["sweep", "quantize", "--grid", "bits=3,x"], "whole number"),
@@ -336,8 +357,9 @@ def test_a_wait_that_is_over_is_pending(tmp_path):
     try:
         service.checkpoint(models.write_llama(service.files / "one", seed=1), "t", "one")
         done = verb(service, "run", "health", "t/one", "--wait", "--timeout", "1")
-        assert done.returncode == PENDING and "not finished after 1 seconds" in done.stderr
         cancelled = service.get("/v1/runs").json["items"][0]["id"]
+        assert done.returncode == PENDING and "not finished after 1 seconds" in done.stderr
+        assert f"waiting for {cancelled}, which does not stop when this command does" in done.stderr
         service.post(f"/v1/runs/{cancelled}/cancel")
         again = verb(service, "run", "health", "t/one", "--wait", "--timeout", "1", "--json")
         assert again.returncode in (FAILED, PENDING)
@@ -362,7 +384,7 @@ def test_a_timeout_that_is_no_number_is_refused_before_work_is_posted(tmp_path):
 
 
 @pytest.mark.parametrize("words", [["curve", "a"], ["gate", "check", "a", "--checkpoint", "b", "--wait"]])
-@pytest.mark.parametrize("state,expected", [("502 Bad Gateway", "lost (HTTP 502)"), ("200 OK", "no JSON")])
+@pytest.mark.parametrize("state,expected", [("403 Forbidden", "lost (HTTP 403)"), ("200 OK", "no JSON")])
 def test_a_server_that_answers_something_else_is_told(words, state, expected):
     with socket.create_server(("127.0.0.1", 0)) as other:
         url = "http://127.0.0.1:%d" % other.getsockname()[1]
@@ -442,7 +464,16 @@ def test_a_wait_without_an_answer_is_not_pending():
     assert "not finished" not in done.stderr
 
 
-@pytest.mark.parametrize("status", [503, 429])
+def test_a_wait_for_a_server_that_never_answers_ends_soon_after_its_time():
+    """It took the whole time limit of a request, two minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        done = verb(None, *CHECK, "--timeout", "1", "--url", "http://127.0.0.1:%d" % silent.getsockname()[1])
+        assert done.returncode == UNREACHABLE and "no answer from" in done.stderr, done
+        assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("status", [503, 429, 502, 504])
 @pytest.mark.parametrize("before", [[], [(200, {"verdict": "pending", "rules": []}, {})]])
 def test_a_wait_that_ends_with_a_server_that_is_away_says_so_in_time(status, before):
     """Retry-After is longer than the time that is left."""
@@ -453,9 +484,26 @@ def test_a_wait_that_ends_with_a_server_that_is_away_says_so_in_time(status, bef
         assert time.monotonic() - began < 20 and len(asked) == len(before) + 2
 
 
-def test_a_server_that_is_back_when_the_time_ends_is_heard():
-    with stand_in((503, {"detail": "come back"}, {"Retry-After": 60}), (200, {"verdict": "pass"}, {})) as (url, _):
+@pytest.mark.parametrize("status", [503, 502])
+def test_a_server_that_is_back_when_the_time_ends_is_heard(status):
+    with stand_in((status, {"detail": "come back"}, {"Retry-After": 60}), (200, {"verdict": "pass"}, {})) as (url, _):
         assert verb(None, *CHECK, "--timeout", "1", "--url", url).stdout == "pass\n"
+
+
+@pytest.mark.parametrize("words", [["curve", "a", "--csv"], ["curve", "a", "--json"]])
+def test_output_that_is_cut_fails(tmp_path, words):
+    """Where the disk is full in the middle of an answer, what is left to flush may be nothing."""
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+
+    with stand_in((200, {"series": list(range(5000))}, {})) as (url, _), open(tmp_path / "out", "wb") as out:
+        done = subprocess.run([BINARY, *words, "--url", url], stdout=out, stderr=subprocess.PIPE, preexec_fn=limit,
+                              text=True, timeout=LIMIT)
+    assert done.returncode == FAILED and "the output is incomplete" in done.stderr
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([BINARY, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+    assert done.returncode == FAILED and "incomplete: No space left on device" in done.stderr
 
 
 @pytest.mark.parametrize("end", ["", "/", "//"])
