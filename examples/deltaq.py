@@ -93,13 +93,18 @@ class Sweep(dict):
 class Deltaq:
     def __init__(self, url=None, token=None):
         self.url = (url or os.environ.get("DELTAQ_URL") or "http://127.0.0.1:8642").rstrip("/")
+        host = urllib.parse.urlsplit(self.url).hostname or ""
+        loopback = host in ("localhost", "::1") or host.startswith("127.")
+        self.proxies = {"no_proxy": host} if loopback else None  # a proxy cannot reach this machine's loopback
         self.session = requests.Session()
+        self.session.auth = lambda request: request  # else what ~/.netrc has of this host replaces the token
         token = token or os.environ.get("DELTAQ_TOKEN")
         if token:
             self.session.headers["Authorization"] = f"Bearer {token}"
 
     def request(self, method, path, body=None, query=None):
-        answer = self.session.request(method, self.url + path, json=body, params=query, timeout=120)
+        answer = self.session.request(method, self.url + path, json=body, params=query, timeout=120,
+                                      proxies=self.proxies)
         if not answer.ok:
             raise Problem(answer)
         return answer.json() if answer.content else None

@@ -1,12 +1,14 @@
 """examples/: the client as a notebook uses it, and the notebook itself, run from its beginning."""
 
 import base64
+import http.server
 import importlib.util
 import json
 import os
 import pathlib
 import shutil
 import subprocess
+import threading
 
 import models
 import pytest
@@ -62,6 +64,32 @@ def test_problems_say_which_field(client, module):
         client.run("quantize", checkpoint="client/step1", **method(bits=7))
     assert (refused.value.status == 422 and refused.value.pointers == ["/params/method/bits"]
             and "/params/method/bits: " in str(refused.value))
+
+
+def test_neither_a_proxy_nor_netrc_comes_between(module, monkeypatch, tmp_path):
+    """No proxy reaches this machine's loopback, and what ~/.netrc has of the host is not sent in place of the token."""
+    class Echo(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            text = json.dumps({"sent": self.headers.get("Authorization")}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_):
+            pass
+
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password something\n")
+    for name, value in (("http_proxy", "http://127.0.0.1:9"), ("HTTP_PROXY", "http://127.0.0.1:9"), ("no_proxy", ""),
+                        ("NO_PROXY", ""), ("NETRC", str(tmp_path / "netrc"))):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("DELTAQ_TOKEN", raising=False)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert module.Deltaq(url, "secret").get("/") == {"sent": "Bearer secret"}
+        assert module.Deltaq(url).get("/") == {"sent": None}
+        server.shutdown()
 
 
 def test_a_run_that_fails_is_raised_with_its_reason(service, client, module):
