@@ -29,34 +29,52 @@ def digest(text):
 
 
 def lines_of(path):
-    """Each whole line with its number in its series and where the next one begins; the last may still be written."""
-    numbers, offset = collections.Counter(), 0
+    """Each whole line with its number in its series, where the next one begins, and the digest of all up to there; the
+    last may still be written."""
+    numbers, offset, hashed = collections.Counter(), 0, hashlib.sha256()
     with open(path, "rb") as file:
         for text in file:
             if not text.endswith(b"\n"):
                 return
             line, offset = json.loads(text), offset + len(text)
             series = line["trajectory"], line["series"]
-            yield line, numbers[series], offset
+            hashed.update(text)
+            yield line, numbers[series], (offset, hashed.hexdigest())
             numbers[series] += 1
 
 
 class Ledger:
-    """FILE.wandb: up to where the lines were sent, and the batch aside that has yet to take its place."""
+    """FILE.wandb: up to where the lines were sent and to which project, the digest of these lines, and the batch aside
+    that has yet to take its place."""
 
-    def __init__(self, path):
+    def __init__(self, path, project):
         self.path = path.with_name(path.name + ".wandb")
-        kept = json.loads(self.path.read_text()) if self.path.exists() else 0
-        self.offset, self.aside = (kept, None) if isinstance(kept, int) else (kept["offset"], kept["aside"])
+        kept = json.loads(self.path.read_text()) if self.path.exists() else {}
+        kept = {"offset": kept} if isinstance(kept, int) else kept  # older ones have less
+        self.sent, self.aside = (kept.get("offset", 0), kept.get("digest")), kept.get("aside")
+        self.project = kept.get("project", project)
+        if self.project != project:
+            sys.exit(f"{self.path} is that of the project {self.project}; give another FILE to {project}")
 
-    def keep(self, offset, aside=None):
+    def keep(self, sent, aside=None):
         new = self.path.with_name(self.path.name + ".new")
         with open(new, "w") as file:
-            json.dump({"offset": offset, "aside": aside}, file)
+            json.dump({"offset": sent[0], "digest": sent[1], "project": self.project, "aside": aside}, file)
             file.flush()
             os.fsync(file.fileno())
         new.replace(self.path)
-        self.offset, self.aside = offset, aside
+        self.sent, self.aside = sent, aside
+
+    def rest(self, items):
+        """The lines that were not sent. A file that was begun anew has other ones before them, or too few: what W&B has
+        of it nobody knows."""
+        offset, hashed = self.sent
+        items = list(items)
+        known = next((sent for _, _, sent in items if sent[0] == offset), None)
+        if offset > 0 and (known is None or hashed not in (None, known[1])):
+            sys.exit(f"{self.path} tells of another file of points, which was begun anew since: "
+                     "remove it, and give another --project")
+        return [item for item in items if item[2][0] > offset]
 
 
 class Offline:
@@ -102,16 +120,16 @@ def finish(ledger, offline):
     """What was written whole takes its place; all else aside goes."""
     if ledger.aside is not None:
         offline.take(ledger.aside)
-        ledger.keep(ledger.offset)
+        ledger.keep(ledger.sent)
     offline.clear()
 
 
 def sync(path, project, most):
-    settings, ledger = wandb.setup().settings, Ledger(path)
+    settings, ledger = wandb.setup().settings, Ledger(path, project)
     offline = Offline(settings, path) if settings.mode in ("offline", "dryrun") else None
     if offline:
         finish(ledger, offline)
-    rest = [item for item in lines_of(path) if item[2] > ledger.offset]
+    rest = ledger.rest(lines_of(path))
     for start in range(0, len(rest), most):
         batch = rest[start:start + most]
         place = offline.begin() if offline else None

@@ -491,6 +491,7 @@ def wandb(script, path, *more, status=0):
     done = subprocess.run([PACKAGES / "bin" / "python", ROOT / script, *map(str, more), path],
                           capture_output=True, text=True, env=environment, timeout=LIMIT)
     assert done.returncode == status, (done.returncode, done.stderr)
+    return done.stderr
 
 
 @needs_packages
@@ -522,6 +523,26 @@ def test_the_script_for_wandb_killed_at_any_step_neither_doubles_nor_loses_a_poi
     wandb("examples/wandb_sync.py", path)
     assert by_step(read_back("wandb", tmp_path)) == wanted(service)
     assert list((tmp_path / "wandb").glob(".deltaq-*")) == []
+
+
+@needs_packages
+def test_the_script_for_wandb_takes_neither_another_project_nor_another_file_for_its_own(service, course, tmp_path):
+    """Both ended well, and sent nothing to the project, or a part of the file."""
+    path, ledger = tmp_path / "points.ndjson", tmp_path / "points.ndjson.wandb"
+    assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:3]))
+    wandb("examples/wandb_sync.py", path, "--project", "one")
+    kept, sent = ledger.read_bytes(), read_back("wandb", tmp_path)
+    assert "that of the project one" in wandb("examples/wandb_sync.py", path, "--project", "two", status=1)
+    for other in (lines[:2], lines[3:], [lines[1], lines[0], *lines[2:]]):  # too few, others, in another order
+        path.write_text("".join(other))
+        assert "begun anew" in wandb("examples/wandb_sync.py", path, "--project", "one", status=1)
+    assert ledger.read_bytes() == kept and read_back("wandb", tmp_path) == sent
+    ledger.write_text(str(sum(len(line.encode()) for line in lines[:3])))  # as an earlier version kept it
+    path.write_text("".join(lines))
+    wandb("examples/wandb_sync.py", path, "--project", "one")
+    assert by_step(read_back("wandb", tmp_path)) == by_step(read_lines(path))
 
 
 @needs_packages
