@@ -8,9 +8,11 @@
 /* A reader returns a new reference, or NULL when it does not accept the text. */
 typedef json_t *read_text(const struct param *param, const char *text);
 
+/* A name that stands twice is refused, as by the server, which would see only the last one. */
 static json_t *read_json(const char *text)
 {
-    return text[0] == '@' ? json_load_file(text + 1, JSON_DECODE_ANY, NULL) : json_loads(text, JSON_DECODE_ANY, NULL);
+    const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES;
+    return text[0] == '@' ? json_load_file(text + 1, flags, NULL) : json_loads(text, flags, NULL);
 }
 
 static json_t *read_number(const struct param *param, const char *text)

@@ -39,6 +39,19 @@ static bool default_file(char path[VERB_PATH])
     return home != NULL && snprintf(path, VERB_PATH, "%s/.config/deltaq/client.json", home) < VERB_PATH;
 }
 
+/* False for what would be passed over, so that the work went to another server. */
+static bool check_file(struct verb *verb, const char *path, const json_t *file)
+{
+    static const char *const names[] = {"url", "token", "cacert"};
+    if (!json_is_object(file)) return (void)verb_usage(verb, "%s: expected a JSON object", path), false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const json_t *value = json_object_get(file, names[i]);
+        if (value != NULL && !json_is_string(value))
+            return (void)verb_usage(verb, "%s: \"%s\" must be a text", path, names[i]), false;
+    }
+    return true;
+}
+
 /* *out stays NULL when no file exists and none was named. */
 static bool read_file(struct verb *verb, json_t **out)
 {
@@ -52,8 +65,9 @@ static bool read_file(struct verb *verb, json_t **out)
         if (given == NULL && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) return true;
         return (void)verb_usage(verb, "--client-file %s: %s", path, strerror(errno)), false;
     }
-    *out = json_load_file(path, 0, &fault);
+    *out = json_load_file(path, JSON_REJECT_DUPLICATES, &fault);
     if (*out == NULL) return (void)verb_usage(verb, "%s: line %d: %s", path, fault.line, fault.text), false;
+    if (!check_file(verb, path, *out)) return false;
     if (json_object_get(*out, "token") != NULL && (found.st_mode & 077) != 0)
         return (void)verb_usage(verb, "%s holds a token and others may read it: chmod 600 it", path), false;
     return true;

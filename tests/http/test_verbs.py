@@ -129,6 +129,7 @@ WRONG = [
     (["run"], "expected the kind"), (["run", "dance"], '"dance"'), (["run", "evaluate", "--colour", "red"], "--colour"),
     (["run", "quantize", "--bits", "four"], "--bits must be a whole number, found \"four\""),
     (["run", "quantize", "--calibration", "{"], "--calibration must be"),
+    (["run", "quantize", "--method", '{"name": "rtn", "bits": 3, "bits": 4}'], "--method must be"),
     (["run", "quantize", "--bits", "3", "--method.bits", "4"], "same parameter"),
     (["run", "quantize", "--bits"], "--bits needs a value"),
     (["run", "evaluate", "a", "b"], '"b"'), (["run", "evaluate", "a", "--checkpoint", "b"], '"a"'),
@@ -327,6 +328,12 @@ def test_where_the_server_is_may_stand_in_a_file(service, laid, tmp_path):
     assert refused.returncode == USAGE and "chmod 600" in refused.stderr
     file.write_text(json.dumps({"url": service.url}))
     assert verb(service, "curve", "verbs", "--client-file", file, environment=bare).returncode == DONE
+    for text, told in ((b'{"url": 5}', '"url" must be a text'), (b"[]", "expected a JSON object"),
+                       (b'{"url": "http://127.0.0.1:1", "url": "http://127.0.0.1:2"}', "duplicate")):
+        wrong = tmp_path / "wrong.json"
+        wrong.write_bytes(text)
+        done = verb(service, "curve", "verbs", "--client-file", wrong, environment=bare)
+        assert done.returncode == USAGE and told in done.stderr and "no answer" not in done.stderr, text
     (tmp_path / "deltaq").mkdir()
     file.rename(tmp_path / "deltaq" / "client.json")
     done = subprocess.run([BINARY, "curve", "verbs"], capture_output=True, text=True,
