@@ -1,6 +1,7 @@
 #include "hub/eviction.h"
 
 #include "base/directory.h"
+#include "hub/reservation.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -46,11 +47,12 @@ static bool count_blocks(void *owner, int directory, const char *name)
     return true;
 }
 
+/* Partial files first: one that is finished meanwhile is counted twice, and not missed. */
 enum status eviction_used(const struct hub_cache *cache, int64_t *out, struct error *error)
 {
     *out = 0;
-    const enum status status = each(cache->blobs, count_blocks, out, error);
-    return status == STATUS_OK ? each(cache->partial, count_blocks, out, error) : status;
+    const enum status status = each(cache->partial, count_blocks, out, error);
+    return status == STATUS_OK ? each(cache->blobs, count_blocks, out, error) : status;
 }
 
 static int64_t disk_free(const struct hub_cache *cache)
@@ -59,11 +61,14 @@ static int64_t disk_free(const struct hub_cache *cache)
     return fstatvfs(cache->blobs, &space) == 0 ? (int64_t)space.f_bavail * (int64_t)space.f_frsize : 0;
 }
 
-static enum status has_space(const struct hub_cache *cache, int64_t bytes, bool *space, struct error *error)
+/* What is still to come is asked first: bytes that come meanwhile are counted twice, and not missed. */
+static enum status has_space(const struct hub_cache *cache, const struct hub_cache_hold *hold, bool *space,
+                             struct error *error)
 {
-    int64_t used;
-    const enum status status = eviction_used(cache, &used, error);
-    *space = status == STATUS_OK && bytes <= cache->most - used && bytes + bytes / 10 <= disk_free(cache);
+    int64_t used = 0, bytes = 0;
+    enum status status = reservation_bytes(cache, hold, &bytes, error);
+    if (status == STATUS_OK) status = eviction_used(cache, &used, error);
+    *space = status == STATUS_OK && bytes <= cache->most - used && bytes <= disk_free(cache) - bytes / 10;
     return status;
 }
 
@@ -111,8 +116,7 @@ struct candidate {
 
 struct candidates {
     const struct hub_cache *cache;
-    const struct eviction_need *needs;
-    size_t need_count;
+    const struct eviction_request *request;
     struct candidate *items;
     size_t count, space;
     bool failed;
@@ -123,8 +127,9 @@ enum { RANK_FREE, RANK_QUEUED, RANK_RUNNING };
 static int rank(const struct candidates *list, const char *key)
 {
     int found = RANK_FREE;
-    for (size_t i = 0; i < list->need_count && found < RANK_RUNNING; i++)
-        if (strcmp(list->needs[i].key, key) == 0) found = list->needs[i].running ? RANK_RUNNING : RANK_QUEUED;
+    const struct eviction_need *needs = list->request->needs;
+    for (size_t i = 0; i < list->request->need_count && found < RANK_RUNNING; i++)
+        if (strcmp(needs[i].key, key) == 0) found = needs[i].running ? RANK_RUNNING : RANK_QUEUED;
     return found;
 }
 
@@ -136,7 +141,7 @@ static bool note_candidate(void *owner, int directory, const char *name)
     (void)directory;
     if (strcmp(name + strcspn(name + 1, ".") + 1, ".gone") == 0)
         directory_remove(list->cache->snapshots, name); /* left by an evictor that was killed */
-    if (!names_is_hex(key, HUB_CACHE_KEY - 1)) return true;
+    if (!names_is_hex(key, HUB_CACHE_KEY - 1) || strcmp(key, hub_cache_key_of(list->request->hold)) == 0) return true;
     if (list->count == list->space) {
         const size_t space = 2 * list->space + 64;
         struct candidate *larger = realloc(list->items, space * sizeof *larger);
@@ -160,6 +165,14 @@ static int compare_candidates(const void *a, const void *b)
     return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
 }
 
+/* Whether the snapshot may be evicted, whose lock is `fd`; then it is locked. On a file system without locks nobody
+ * knows whether a snapshot is still being made: one that was begun within the hour is taken for that. */
+static bool may_evict(int fd, const struct candidate *item)
+{
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+    return errno != EWOULDBLOCK && (item->name[0] != '.' || time(NULL) - item->used.tv_sec >= ABANDONED_SECONDS);
+}
+
 /* Evicts a snapshot under its lock. It is renamed first, so that no process finds half of it. */
 static void evict(const struct hub_cache *cache, const struct candidate *item, const struct monitor *monitor)
 {
@@ -168,7 +181,7 @@ static void evict(const struct hub_cache *cache, const struct candidate *item, c
     struct error ignored;
     const int fd = openat(cache->locks, key, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+    if (may_evict(fd, item)) {
         (void)snprintf(gone, sizeof gone, ".%s.gone", key);
         directory_remove(cache->snapshots, gone);
         if (renameat(cache->snapshots, item->name, cache->snapshots, gone) == 0)
@@ -194,8 +207,8 @@ static enum status in_use(const struct hub_cache *cache, int64_t bytes, struct e
 {
     static const double gibibyte = 1 << 30;
     (void)error_set(error, STATUS_UNAVAILABLE,
-                    "%.3f GiB are to be fetched; the cache may hold %.3f GiB, and running runs need what is there: wait"
-                    " for them, or raise --hub-cache",
+                    "%.3f GiB are to be fetched; the cache may hold %.3f GiB, and running runs need what is there or"
+                    " what other fetches bring: wait for them, or raise --hub-cache",
                     (double)bytes / gibibyte, (double)cache->most / gibibyte);
     error->again_seconds = IN_USE_SECONDS;
     return STATUS_UNAVAILABLE;
@@ -234,12 +247,13 @@ static enum status candidates_list(const struct hub_cache *cache, struct candida
 }
 
 /* Evicts one after the other until there is space, or only what running runs need is left. */
-static enum status candidates_evict(const struct hub_cache *cache, int64_t bytes, struct candidates *list,
-                                    const struct monitor *monitor, bool *space, struct error *error)
+static enum status candidates_evict(const struct hub_cache *cache, struct candidates *list, bool *space,
+                                    struct error *error)
 {
+    const struct monitor *monitor = list->request->monitor;
     enum status status = STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && i <= list->count; i++) {
-        status = has_space(cache, bytes, space, error);
+        status = has_space(cache, list->request->hold, space, error);
         if (status == STATUS_OK) status = monitor_check(monitor, error);
         if (*space || i == list->count || list->items[i].rank == RANK_RUNNING) break;
         if (status == STATUS_OK) evict(cache, &list->items[i], monitor);
@@ -247,16 +261,31 @@ static enum status candidates_evict(const struct hub_cache *cache, int64_t bytes
     return status;
 }
 
-enum status eviction_make_space(const struct hub_cache *cache, int64_t bytes, const struct eviction_need *needs,
-                                size_t need_count, const struct monitor *monitor, struct error *error)
+/* The caller releases the hold of a fetch that finds no space, and with it what is reserved here. */
+static enum status make_space_locked(const struct hub_cache *cache, const struct eviction_request *request,
+                                     int64_t bytes, struct error *error)
 {
-    struct candidates list = {.cache = cache, .needs = needs, .need_count = need_count};
+    struct candidates list = {.cache = cache, .request = request};
     bool space = false;
-    enum status status = eviction_check(cache, bytes, error);
-    if (status == STATUS_OK) status = has_space(cache, bytes, &space, error);
+    enum status status = reservation_write(request->hold, request->files, request->count, error);
+    if (status == STATUS_OK) status = has_space(cache, request->hold, &space, error);
     if (status == STATUS_OK && !space) status = candidates_list(cache, &list, error);
-    if (status == STATUS_OK && !space) status = candidates_evict(cache, bytes, &list, monitor, &space, error);
+    if (status == STATUS_OK && !space) status = candidates_evict(cache, &list, &space, error);
     if (status == STATUS_OK && !space) status = in_use(cache, bytes, error);
     free(list.items);
+    return status;
+}
+
+enum status eviction_make_space(const struct hub_cache *cache, const struct eviction_request *request,
+                                struct error *error)
+{
+    int64_t bytes = 0;
+    int fd = -1;
+    enum status status = reservation_missing(cache, request->files, request->count, &bytes, error);
+    if (status == STATUS_OK) status = eviction_check(cache, bytes, error);
+    if (status == STATUS_OK) status = hub_cache_lock_space(cache, request->monitor, &fd, error);
+    if (status != STATUS_OK) return status;
+    status = make_space_locked(cache, request, bytes, error);
+    (void)close(fd);
     return status;
 }

@@ -10,13 +10,24 @@ struct eviction_need {
     bool running;
 };
 
-/* Evicts until `bytes` more fit under the cache's bound and, with a tenth to spare, on the disk: first abandoned
- * downloads, then snapshots that no process holds, the least recently used first. STATUS_TOO_LARGE: more than the
- * bound; STATUS_DISK_FULL: all that is there would not be enough; STATUS_UNAVAILABLE: what is not in use is not, so it
- * should be tried again when other runs have ended (error->again_seconds). */
-MUST_CHECK enum status eviction_make_space(const struct hub_cache *cache, int64_t bytes,
-                                           const struct eviction_need *needs, size_t need_count,
-                                           const struct monitor *monitor, struct error *error);
+struct repository_file;
+
+struct eviction_request {
+    const struct hub_cache_hold *hold; /* of the snapshot that is being made, which is not evicted */
+    const struct repository_file *files;
+    size_t count; /* files that the snapshot lacks */
+    const struct eviction_need *needs;
+    size_t need_count;
+    const struct monitor *monitor;
+};
+
+/* Reserves space for the files until the hold is released. Evicts until they, and what other fetches under way lack,
+ * fit under the cache's bound and, with a tenth to spare, on the disk: first abandoned downloads, then snapshots that
+ * no process holds, the least recently used first. STATUS_TOO_LARGE: more than the bound; STATUS_DISK_FULL: all that is
+ * there would not be enough; STATUS_UNAVAILABLE: what is not in use is not, so it should be tried again when other runs
+ * have ended (error->again_seconds). */
+MUST_CHECK enum status eviction_make_space(const struct hub_cache *cache, const struct eviction_request *request,
+                                           struct error *error);
 
 /* The most bytes that could be fetched, if everything were evicted. */
 MUST_CHECK enum status eviction_most(const struct hub_cache *cache, int64_t *out, struct error *error);

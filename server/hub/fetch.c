@@ -151,7 +151,13 @@ static enum status make(const struct fetch_request *request, const char *commit,
     if ((status = link_known(cache, hold, &manifest, &absent, error)) != STATUS_OK) goto done;
     monitor_log(request->monitor, "%s@%.10s: %zu files, %zu of them, %.1f MiB, are to be fetched", request->repo,
                 commit, manifest.count, absent, (double)manifest.missing / (1 << 20));
-    status = eviction_make_space(cache, manifest.missing, request->needs, request->need_count, request->monitor, error);
+    const struct eviction_request space = {.hold = hold,
+                                           .files = manifest.files,
+                                           .count = absent,
+                                           .needs = request->needs,
+                                           .need_count = request->need_count,
+                                           .monitor = request->monitor};
+    status = eviction_make_space(cache, &space, error);
     if (status != STATUS_OK) goto done;
     status = download(request, commit, cache, hold, &manifest, absent, came, error);
     if (status != STATUS_OK) goto done;

@@ -141,8 +141,7 @@ static enum status lock(const struct hub_cache *cache, const char *key, int how,
         *fd = -1;
         if (busy && !wait) return STATUS_OK;
         if (busy && clock_seconds() >= said_at) {
-            monitor_log(monitor,
-                        "waits until another process on this data directory has fetched or evicted these files");
+            monitor_log(monitor, "waits until another process on this data directory has fetched or evicted files");
             said_at = INFINITY;
         }
         const enum status status = backoff_sleep(busy ? 0.05 : 0, monitor, error);
@@ -164,7 +163,9 @@ static enum status hold_new(const struct hub_cache *cache, const char *key, int 
     hold->snapshots = making ? dup(cache->snapshots) : -1;
     (void)snprintf(hold->key, sizeof hold->key, "%s", key);
     const int length = snprintf(hold->path, sizeof hold->path, "%s/snapshots/%s", cache->directory, key);
-    if ((!making || (hold->blobs >= 0 && hold->snapshots >= 0)) && length < (int)sizeof hold->path) {
+    /* a process that was killed while it made the snapshot may have left what it had reserved */
+    const bool made = !making || (hold->blobs >= 0 && hold->snapshots >= 0 && ftruncate(fd, 0) == 0);
+    if (made && length < (int)sizeof hold->path) {
         (void)futimens(fd, NULL); /* the time of the last use, which decides eviction */
         return STATUS_OK;
     }
@@ -208,6 +209,7 @@ enum status hub_cache_take_to_make(const struct hub_cache *cache, const char *ke
 void hub_cache_release(struct hub_cache_hold *hold)
 {
     if (hold == NULL) return;
+    if (hold->blobs >= 0 && ftruncate(hold->lock, 0) != 0) (void)0; /* what is reserved ends with the lock anyway */
     if (hold->blobs >= 0) (void)close(hold->blobs);
     if (hold->snapshots >= 0) (void)close(hold->snapshots);
     (void)close(hold->lock);
@@ -217,6 +219,22 @@ void hub_cache_release(struct hub_cache_hold *hold)
 const char *hub_cache_path(const struct hub_cache_hold *hold)
 {
     return hold->path;
+}
+
+const char *hub_cache_key_of(const struct hub_cache_hold *hold)
+{
+    return hold->key;
+}
+
+int hub_cache_lock_of(const struct hub_cache_hold *hold)
+{
+    return hold->lock;
+}
+
+enum status hub_cache_lock_space(const struct hub_cache *cache, const struct monitor *monitor, int *fd,
+                                 struct error *error)
+{
+    return lock(cache, "space", LOCK_EX, true, monitor, fd, error);
 }
 
 /* ---- making ---- */

@@ -5,7 +5,8 @@
  *   snapshots/.KEY/…      a snapshot that is being made; its links keep its blobs from being evicted
  *   partial/OID, .ranges  a file that is being downloaded, and which parts of it are there (ranges.h)
  *   locks/KEY             readers of a snapshot lock it shared, who makes or evicts the snapshot locks it alone; each
- *                         use touches it
+ *                         use touches it; what its maker has reserved (reservation.h)
+ *   locks/space           who makes space, and reserves it, locks it alone
  *
  * So the links of a blob count its users, a crash leaves no partial file that is taken for a whole one, and a killed
  * process keeps no lock. Locks are flock(2): where a network file system does not honour them between machines, only
@@ -51,6 +52,13 @@ MUST_CHECK enum status hub_cache_take_to_make(const struct hub_cache *cache, con
                                               struct error *error);
 void hub_cache_release(struct hub_cache_hold *hold);           /* NULL is fine */
 const char *hub_cache_path(const struct hub_cache_hold *hold); /* of the snapshot; lent */
+
+/* For the files of this room: the key of a held snapshot, and the descriptor of its lock; both lent. */
+const char *hub_cache_key_of(const struct hub_cache_hold *hold);
+int hub_cache_lock_of(const struct hub_cache_hold *hold);
+/* Waits for the lock under which space is made and reserved; closing *fd gives it back. Statuses of the monitor. */
+MUST_CHECK enum status hub_cache_lock_space(const struct hub_cache *cache, const struct monitor *monitor, int *fd,
+                                            struct error *error);
 
 /* Making a snapshot, under a hold to make. hub_cache_begin clears what an earlier try left. hub_cache_link links blob
  * `oid` of `bytes` bytes into the snapshot as `name` if the blob is there: *found. hub_cache_adopt makes the finished

@@ -4,13 +4,19 @@
 #include "hub/eviction.h"
 #include "hub/hub_cache.h"
 #include "hub/ranges.h"
+#include "hub/repository.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* SHA-256 of "abc", FIPS 180-4; git hash-object of the same three bytes. */
@@ -332,6 +338,42 @@ static void test_keys_depend_on_all_and_not_on_order(void **state)
 
 enum { BLOB_BYTES = 300000 }; /* three fit under the bound */
 
+/* A hold to make the snapshot of `letter`, begun. */
+static struct hub_cache_hold *begin(const struct place *place, char letter)
+{
+    char key[HUB_CACHE_KEY];
+    struct error error;
+    struct hub_cache_hold *hold;
+    key_of(letter, key);
+    assert_int_equal(hub_cache_take_to_make(place->cache, key, &nobody, &hold, &error), STATUS_OK);
+    assert_non_null(hold);
+    assert_int_equal(hub_cache_begin(hold, &error), STATUS_OK);
+    return hold;
+}
+
+/* Makes space under `hold` for a file "git-NAME" of `bytes` bytes. */
+static enum status reserve(const struct place *place, const struct hub_cache_hold *hold, const char *name,
+                           int64_t bytes, struct error *error)
+{
+    struct repository_file file = {.bytes = bytes};
+    (void)snprintf(file.oid, sizeof file.oid, "git-%s", name);
+    const struct eviction_request request = {.hold = hold, .files = &file, .count = 1, .monitor = &nobody};
+    return eviction_make_space(place->cache, &request, error);
+}
+
+/* Makes space for one file of a snapshot that is not made afterwards. */
+static enum status make_space(const struct place *place, int64_t bytes, const struct eviction_need *needs, size_t count,
+                              struct error *error)
+{
+    const struct repository_file file = {.oid = "git-next", .bytes = bytes};
+    struct hub_cache_hold *hold = begin(place, 'f');
+    const struct eviction_request request = {
+        .hold = hold, .files = &file, .count = 1, .needs = needs, .need_count = count, .monitor = &nobody};
+    const enum status status = eviction_make_space(place->cache, &request, error);
+    hub_cache_release(hold);
+    return status;
+}
+
 static void make_three(const struct place *place, char keys[3][HUB_CACHE_KEY])
 {
     for (int i = 0; i < 3; i++) {
@@ -352,7 +394,7 @@ static void test_the_least_recently_used_goes_first(void **state)
     struct error error;
     int64_t used;
     make_three(place, keys);
-    assert_int_equal(eviction_make_space(place->cache, BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_OK);
+    assert_int_equal(make_space(place, BLOB_BYTES, NULL, 0, &error), STATUS_OK);
     assert_false(is_there(place, keys[0]));
     assert_int_equal(eviction_used(place->cache, &used, &error), STATUS_OK);
     assert_in_range(used, 2 * BLOB_BYTES, 2 * BLOB_BYTES + 16384);
@@ -368,11 +410,11 @@ static void test_what_runs_need_goes_last_or_stays(void **state)
     make_three(place, keys);
     memcpy(needs[0].key, keys[0], HUB_CACHE_KEY);
     memcpy(needs[1].key, keys[1], HUB_CACHE_KEY);
-    assert_int_equal(eviction_make_space(place->cache, BLOB_BYTES, needs, 2, &nobody, &error), STATUS_OK);
+    assert_int_equal(make_space(place, BLOB_BYTES, needs, 2, &error), STATUS_OK);
     assert_true(is_there(place, keys[0]) && is_there(place, keys[1]) && !is_there(place, keys[2]));
-    assert_int_equal(eviction_make_space(place->cache, 2 * BLOB_BYTES, needs, 2, &nobody, &error), STATUS_OK);
+    assert_int_equal(make_space(place, 2 * BLOB_BYTES, needs, 2, &error), STATUS_OK);
     assert_true(is_there(place, keys[0]) && !is_there(place, keys[1]));
-    assert_int_equal(eviction_make_space(place->cache, 3 * BLOB_BYTES, needs, 2, &nobody, &error), STATUS_UNAVAILABLE);
+    assert_int_equal(make_space(place, 3 * BLOB_BYTES, needs, 2, &error), STATUS_UNAVAILABLE);
     assert_int_equal(error.again_seconds, 120);
     assert_true(is_there(place, keys[0]));
 }
@@ -385,10 +427,10 @@ static void test_what_is_held_stays(void **state)
     struct error error;
     make_three(place, keys);
     assert_int_equal(hub_cache_take(place->cache, keys[0], NULL, &hold, &error), STATUS_OK);
-    assert_int_equal(eviction_make_space(place->cache, 3 * BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_UNAVAILABLE);
+    assert_int_equal(make_space(place, 3 * BLOB_BYTES, NULL, 0, &error), STATUS_UNAVAILABLE);
     assert_true(is_there(place, keys[0]) && !is_there(place, keys[1]) && !is_there(place, keys[2]));
     hub_cache_release(hold);
-    assert_int_equal(eviction_make_space(place->cache, 3 * BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_OK);
+    assert_int_equal(make_space(place, 3 * BLOB_BYTES, NULL, 0, &error), STATUS_OK);
     assert_false(is_there(place, keys[0]));
 }
 
@@ -406,7 +448,7 @@ static void test_a_shared_blob_stays_as_long_as_one_needs_it(void **state)
     assert_int_equal(eviction_used(place->cache, &used, &error), STATUS_OK);
     assert_in_range(used, BLOB_BYTES, BLOB_BYTES + 8192);
     memcpy(need.key, keys[1], HUB_CACHE_KEY);
-    assert_int_equal(eviction_make_space(place->cache, LIMIT - 1000, &need, 1, &nobody, &error), STATUS_UNAVAILABLE);
+    assert_int_equal(make_space(place, LIMIT - 1000, &need, 1, &error), STATUS_UNAVAILABLE);
     assert_true(!is_there(place, keys[0]) && is_there(place, keys[1]));
     assert_int_equal(faccessat(place->cache->blobs, ABC_GIT, F_OK, 0), 0);
 }
@@ -417,8 +459,114 @@ static void test_more_than_the_bound_is_refused_at_once(void **state)
     char keys[3][HUB_CACHE_KEY];
     struct error error;
     make_three(place, keys);
-    assert_int_equal(eviction_make_space(place->cache, LIMIT + 1, NULL, 0, &nobody, &error), STATUS_TOO_LARGE);
+    assert_int_equal(make_space(place, LIMIT + 1, NULL, 0, &error), STATUS_TOO_LARGE);
     assert_true(is_there(place, keys[0]));
+}
+
+static void test_what_another_fetch_will_bring_is_not_given_twice(void **state)
+{
+    const struct place *place = *state;
+    struct error error;
+    struct hub_cache_hold *first = begin(place, 'a'), *second = begin(place, 'b');
+    assert_int_equal(reserve(place, first, "first", 2 * BLOB_BYTES, &error), STATUS_OK);
+    assert_int_equal(reserve(place, second, "second", 2 * BLOB_BYTES, &error), STATUS_UNAVAILABLE);
+    assert_int_equal(error.again_seconds, 120);
+    assert_non_null(strstr(error.detail, "other fetches"));
+    assert_int_equal(reserve(place, second, "second", BLOB_BYTES, &error), STATUS_OK);
+    assert_int_equal(reserve(place, second, "first", 2 * BLOB_BYTES, &error), STATUS_OK); /* the same blob, once */
+    hub_cache_release(first);
+    assert_int_equal(reserve(place, second, "second", 3 * BLOB_BYTES, &error), STATUS_OK);
+    hub_cache_release(second);
+}
+
+/* What has come of a reserved file is there already. */
+static void test_a_reservation_shrinks_as_its_files_come(void **state)
+{
+    const struct place *place = *state;
+    struct error error;
+    static char content[BLOB_BYTES];
+    struct hub_cache_hold *first = begin(place, 'a'), *second = begin(place, 'b');
+    assert_int_equal(reserve(place, first, "first", 2 * BLOB_BYTES, &error), STATUS_OK);
+    const int fd = openat(place->cache->partial, "git-first", O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(fd, content, BLOB_BYTES), BLOB_BYTES);
+    assert_int_equal(reserve(place, second, "second", BLOB_BYTES, &error), STATUS_OK);
+    assert_int_equal(write(fd, content, BLOB_BYTES), BLOB_BYTES);
+    (void)close(fd);
+    assert_int_equal(hub_cache_adopt(first, place->cache, "git-first", "file", &error), STATUS_OK);
+    assert_int_equal(reserve(place, second, "second", BLOB_BYTES, &error), STATUS_OK);
+    hub_cache_release(first);
+    hub_cache_release(second);
+}
+
+static void test_who_is_killed_leaves_no_reservation(void **state)
+{
+    const struct place *place = *state;
+    struct error error;
+    int ready[2], outcome;
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* also of a test that fails */
+        const enum status status = reserve(place, begin(place, 'a'), "first", 2 * BLOB_BYTES, &error);
+        if (status != STATUS_OK || write(ready[1], "+", 1) != 1) _exit(1);
+        for (;;) (void)pause();
+    }
+    (void)close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    struct hub_cache_hold *second = begin(place, 'b');
+    assert_int_equal(reserve(place, second, "second", 2 * BLOB_BYTES, &error), STATUS_UNAVAILABLE);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &outcome, 0), child);
+    assert_int_equal(reserve(place, second, "second", 2 * BLOB_BYTES, &error), STATUS_OK);
+    struct hub_cache_hold *first = begin(place, 'a'); /* and who makes its snapshot begins without it */
+    assert_int_equal(reserve(place, second, "second", 3 * BLOB_BYTES, &error), STATUS_OK);
+    hub_cache_release(first);
+    hub_cache_release(second);
+    (void)close(ready[0]);
+}
+
+static bool without_locks;
+
+/* In place of the C library's. */
+int flock(int fd, int operation)
+{
+    if (!without_locks) return (int)syscall(SYS_flock, fd, operation);
+    errno = ENOLCK;
+    return -1;
+}
+
+static bool is_being_made(const struct place *place, char letter)
+{
+    char name[HUB_CACHE_KEY + 1] = ".";
+    struct stat found;
+    key_of(letter, name + 1);
+    return fstatat(place->cache->snapshots, name, &found, 0) == 0;
+}
+
+/* They come before the last of the three, which a queued run needs. */
+static void test_without_locks_no_fetch_evicts_what_is_being_made(void **state)
+{
+    static const struct repository_file file = {.oid = "git-own", .bytes = INT64_C(3) * BLOB_BYTES};
+    const struct place *place = *state;
+    char keys[3][HUB_CACHE_KEY];
+    struct eviction_need need = {.running = false};
+    struct error error;
+    make_three(place, keys);
+    memcpy(need.key, keys[2], HUB_CACHE_KEY);
+    without_locks = true;
+    struct hub_cache_hold *own = begin(place, 'd'), *other = begin(place, 'e');
+    const struct eviction_request request = {
+        .hold = own, .files = &file, .count = 1, .needs = &need, .need_count = 1, .monitor = &nobody};
+    const enum status status = eviction_make_space(place->cache, &request, &error);
+    const bool stay = is_being_made(place, 'd') && is_being_made(place, 'e');
+    hub_cache_release(own);
+    hub_cache_release(other);
+    without_locks = false;
+    assert_int_equal(status, STATUS_OK);
+    assert_true(stay);
+    assert_false(is_there(place, keys[0]) || is_there(place, keys[1]) || is_there(place, keys[2]));
 }
 
 int main(void)
@@ -441,6 +589,10 @@ int main(void)
         TEST(test_what_is_held_stays),
         TEST(test_a_shared_blob_stays_as_long_as_one_needs_it),
         TEST(test_more_than_the_bound_is_refused_at_once),
+        TEST(test_what_another_fetch_will_bring_is_not_given_twice),
+        TEST(test_a_reservation_shrinks_as_its_files_come),
+        TEST(test_who_is_killed_leaves_no_reservation),
+        TEST(test_without_locks_no_fetch_evicts_what_is_being_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
