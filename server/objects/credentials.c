@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* EARLY: how long before their end keys are renewed. BELIEVED: how long the keys of a source without an end are used
  * before it is asked again, because somebody may rewrite the file. KEPT: how long they are used when it has none any
@@ -13,6 +14,8 @@
  * long to wait before asking again when no source has ever had keys, because a missing metadata service answers
  * slowly. */
 enum { EARLY_SECONDS = 300, BELIEVED_SECONDS = 60, KEPT_SECONDS = 300, WRITTEN_SECONDS = 3, NONE_SECONDS = 600 };
+/* How often a file that was just written is read, when the server takes the known keys no more. */
+enum { READS_MOST = 4 };
 
 static const struct credentials_source *const chain[] = {&credentials_source_environment, &credentials_source_identity,
                                                          &credentials_source_file, &credentials_source_container,
@@ -22,7 +25,8 @@ struct credentials {
     struct credentials_environment environment; /* owned */
     pthread_mutex_t lock;
     struct credentials_found found;
-    const char *source;                   /* NULL: no source was asked yet */
+    const char *source;                   /* NULL: no source was asked yet, or the server takes its keys no more */
+    bool refused;                         /* the server takes the known keys no more */
     const struct credentials_source *had; /* the last source that had keys; NULL: there has been none */
     time_t asked, believed;               /* when a source was asked, and when to ask again */
     time_t good_until;                    /* how long the keys are used when no source gives others */
@@ -147,6 +151,7 @@ static void put(struct credentials *credentials, const struct credentials_found 
                 const struct credentials_source *source, time_t now)
 {
     if (source != NULL) credentials->had = source;
+    credentials->refused = false;
     credentials->found = *found;
     credentials->source = source != NULL ? source->name : "none";
     credentials->believed = now + (credentials->had != NULL ? BELIEVED_SECONDS : NONE_SECONDS);
@@ -156,14 +161,34 @@ static void put(struct credentials *credentials, const struct credentials_found 
     credentials->good_until = found->expires;
 }
 
+/* As find(). When the known keys are of no use any more, a file that was just written is read again until nobody writes
+ * it: a part of a secret would be refused like a wrong one, and the run would fail for good. */
+static enum status find_written(const struct credentials *credentials, struct credentials_found *found,
+                                const struct credentials_source **source, struct error *error)
+{
+    for (int reads = 1;; reads++) {
+        const enum status status = find(credentials, found, source, error);
+        const time_t now = time(NULL);
+        if (!credentials->refused || !is_fresh(found, now)) return status;
+        if (reads == READS_MOST)
+            return error_set(error, STATUS_UNAVAILABLE,
+                             "credentials: the known keys have expired, and the file of the new ones is being written");
+        const struct timespec rest = {.tv_sec = found->changed + WRITTEN_SECONDS - now};
+        credentials_wipe(&found->keys);
+        *found = (struct credentials_found){.expires = 0};
+        (void)nanosleep(&rest, NULL);
+    }
+}
+
 /* Takes the keys of the first source that has any. Known keys stay while they are good when a source fails, when its
  * file was just written, and also when no source has keys any more, which may be true for a moment only. */
-static enum status ask(struct credentials *credentials, time_t now, struct error *error)
+static enum status ask(struct credentials *credentials, struct error *error)
 {
     const struct credentials_source *source;
     struct credentials_found *found = calloc(1, sizeof *found);
     if (found == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for credentials");
-    enum status status = find(credentials, found, &source, error);
+    enum status status = find_written(credentials, found, &source, error);
+    const time_t now = time(NULL);
     const struct credentials_found *old = &credentials->found;
     const bool old_ones = credentials->source != NULL && old->keys.access[0] != '\0' && credentials->good_until > now;
     const bool fresh = is_fresh(found, now);
@@ -188,7 +213,7 @@ static enum status take(struct credentials *credentials, struct credentials_keys
     const time_t now = time(NULL);
     (void)pthread_mutex_lock(&credentials->lock);
     if (credentials->source == NULL || now >= credentials->believed || now < credentials->asked) /* or set back */
-        status = ask(credentials, now, error);
+        status = ask(credentials, error);
     if (status == STATUS_OK && out != NULL) *out = found->keys;
     if (status == STATUS_OK && source != NULL)
         (void)snprintf(source, CREDENTIALS_SOURCE, "%s%s%s", credentials->source, found->role[0] != '\0' ? ", " : "",
@@ -216,5 +241,6 @@ void credentials_forget(struct credentials *credentials)
 {
     (void)pthread_mutex_lock(&credentials->lock);
     credentials->source = NULL;
+    credentials->refused = true;
     (void)pthread_mutex_unlock(&credentials->lock);
 }

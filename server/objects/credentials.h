@@ -40,7 +40,8 @@ MUST_CHECK enum status credentials_take(struct credentials *credentials, struct 
                                         struct error *error);
 void credentials_wipe(struct credentials_keys *keys);
 
-/* Call it when the server says that the keys have expired: the next credentials_take asks again. */
+/* Call it when the server says that the keys have expired: the next credentials_take asks again. It waits, for some
+ * seconds at most, until nobody writes the file of the keys any more. */
 void credentials_forget(struct credentials *credentials);
 
 /* The source of the keys ("environment", "web identity", "shared file", "container", "instance", "none"), for people,
