@@ -8,6 +8,7 @@
 #include "kinds/method.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
@@ -87,12 +88,52 @@ done:
 
 /* ---- in the run ---- */
 
+/* Each attempt has a directory of its own, WORK/export-EPOCH. One that lost its run without knowing may still remove or
+ * move away what it has published: by a path that is not there any more once the next attempt took the files over. */
+#define EXPORT_PREFIX "export-"
+
+static enum status own_directory(const struct run_context *context, char out[PATH_MAX], struct error *error)
+{
+    char name[sizeof EXPORT_PREFIX + 24];
+    (void)snprintf(name, sizeof name, EXPORT_PREFIX "%lld", (long long)context->epoch);
+    return directory_path(context->work_directory, name, too_long, out, error);
+}
+
+/* The epoch of an export's directory; 0: it is none. */
+static int64_t epoch_of(const char *name)
+{
+    const size_t prefix = sizeof EXPORT_PREFIX - 1;
+    return strncmp(name, EXPORT_PREFIX, prefix) == 0 ? strtoll(name + prefix, NULL, 10) : 0;
+}
+
+/* Takes over the files of the last attempt before this one, if it left any. */
+static enum status take_over(const struct run_context *context, const char *directory, struct error *error)
+{
+    char name[sizeof EXPORT_PREFIX + 24], last[PATH_MAX];
+    int64_t found = 0;
+    DIR *stream = opendir(context->work_directory);
+    if (stream == NULL) return error_set_errno(error, "cannot list a run's work directory");
+    for (const struct dirent *entry; (entry = readdir(stream)) != NULL;) {
+        const int64_t epoch = epoch_of(entry->d_name);
+        if (epoch > found && epoch < context->epoch) found = epoch;
+    }
+    (void)closedir(stream);
+    (void)snprintf(name, sizeof name, EXPORT_PREFIX "%lld", (long long)found);
+    const enum status status = directory_path(context->work_directory, name, too_long, last, error);
+    if (status != STATUS_OK || found == 0) return status;
+    /* What is not there any more, that attempt has just removed. Files of this lease are there already
+     * where the database went back to a backup. */
+    if (rename(last, directory) == 0 || errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST) return STATUS_OK;
+    return error_set_errno(error, "cannot take over an export");
+}
+
 enum status quantize_export_open(const struct run_context *context, int format, const struct quantize_method *method,
                                  const struct inputs *inputs, struct export_job **out, struct error *error)
 {
     char directory[PATH_MAX];
-    const enum status status = directory_path(context->work_directory, "export", too_long, directory, error);
+    enum status status = own_directory(context, directory, error);
     *out = NULL;
+    if (status == STATUS_OK) status = take_over(context, directory, error);
     return status == STATUS_OK ? export_open(format, method, inputs->model, directory, out, error) : status;
 }
 
@@ -199,7 +240,7 @@ enum status quantize_export_publish(const struct run_context *context, int forma
     char directory[PATH_MAX], path[PATH_MAX];
     enum status status = export_finish(job, context->monitor, error);
     *out = (struct quantize_exported){.format = export_format_by_id(format)->name};
-    if (status == STATUS_OK) status = directory_path(context->work_directory, "export", too_long, directory, error);
+    if (status == STATUS_OK) status = own_directory(context, directory, error);
     if (status == STATUS_OK) status = publish_files(context, job, directory, out, error);
     if (status == STATUS_OK && format != EXPORT_DEQUANTIZED)
         export_remove(directory);

@@ -1,8 +1,13 @@
 """Exports of runs whose worker is killed, or whose files may not grow: whole and once, or nothing."""
 
+import os
 import resource
+import signal
+import subprocess
+import time
 
-from faults import body_of, kill, prepare, finished, submit, submit_held, wait_for_none_left, workers_of
+from faults import body_of, kill, prepare, finished, started, submit, submit_held, wait_for_none_left, workers_of
+from service import BINARY
 
 
 def body():
@@ -46,3 +51,73 @@ def test_an_export_that_may_not_grow_leaves_nothing(own):
     resource.prlimit(worker, resource.RLIMIT_FSIZE, (soft, hard))
     assert own.post(f"/v1/runs/{document['id']}/retry").status in (200, 202)
     assert finished(own, document["id"])["result"]["export"]["checkpoint"]
+
+
+# Holds whoever removes a file of an export, until the test says so.
+SHIM = """
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int unlink(const char *path)
+{
+    char place[4096];
+    if (strstr(path, "/export") != NULL) {
+        snprintf(place, sizeof place, "%s/reached", getenv("SHIM"));
+        close(open(place, O_CREAT | O_WRONLY, 0600));
+        snprintf(place, sizeof place, "%s/go", getenv("SHIM"));
+        while (access(place, F_OK) != 0) usleep(10000);
+    }
+    return ((int (*)(const char *))dlsym(RTLD_NEXT, "unlink"))(path);
+}
+"""
+
+
+def until(what, holds, limit=120):
+    end = time.monotonic() + limit
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def test_an_attempt_that_lost_its_run_leaves_the_next_ones_files_alone(tmp_path):
+    """The first worker stands still where it has published an export and will remove its files. Its lease ends, another
+    worker takes the run up, and the first one goes on."""
+    (tmp_path / "shim.c").write_text(SHIM)
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", tmp_path / "shim.so", tmp_path / "shim.c", "-ldl"],
+                   check=True)
+    reached, go = tmp_path / "reached", tmp_path / "go"
+    own = started(tmp_path / "service", environment={"LD_PRELOAD": str(tmp_path / "shim.so"), "SHIM": str(tmp_path)})
+    second = None
+    try:
+        prepare(own)
+        asked = body_of("quantize")
+        asked["params"]["method"]["bits"], asked["params"]["export"] = 4, "compressed-tensors"
+        run = submit(own, asked)
+        until("the first worker has published its export", reached.exists)
+        (first,) = workers_of(own)
+        os.kill(first, signal.SIGSTOP)
+        own.gate.hold("quantize", 2, "block", lease=2)
+        own.sql("update runs set lease_until = clock_timestamp() - interval '1 hour' where state = 'running'")
+        command = [BINARY, "worker", "--data-dir", own.data, "--root", own.files, "--threads", "1"]
+        environment = {key: value for key, value in own.environment.items() if key != "LD_PRELOAD"}
+        with open(tmp_path / "second", "wb") as log:
+            second = subprocess.Popen(command, stderr=log, env=environment)
+        own.gate.wait(run, lease=2)
+        go.touch()
+        os.kill(first, signal.SIGCONT)
+        until("the first worker knows", lambda: "lease lost" in own.log.read_text())
+        own.gate.open()
+        taken_up = finished(own, run)
+        assert (taken_up["state"], taken_up["attempt"]) == ("succeeded", 1), taken_up["error"]
+        undisturbed = finished(own, submit(own, asked))
+        assert files_of(own, taken_up) == files_of(own, undisturbed)
+        wait_for_none_left(own)
+    finally:
+        go.touch()
+        if second is not None:
+            second.terminate()
+            assert second.wait(30) == 0
+        assert own.stop() == 0
