@@ -98,12 +98,16 @@ static enum status cleanup_locked(struct connection *connection, void *context, 
 
 static enum status cleanup_one(struct connection *connection, struct leftover *leftover, struct error *error)
 {
-    char aside[PATH_MAX];
     bool unknown; /* does not matter: the transaction changed nothing */
-    const enum status status = connection_transaction(connection, cleanup_locked, leftover, &unknown, error);
-    aside_path(leftover, aside);
+    return connection_transaction(connection, cleanup_locked, leftover, &unknown, error);
+}
+
+void cleanup_remove(const char *data_directory, const char *run)
+{
+    const struct leftover leftover = {.data_directory = data_directory, .run = run};
+    char aside[PATH_MAX];
+    aside_path(&leftover, aside);
     directory_remove(AT_FDCWD, aside);
-    return status;
 }
 
 enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run, bool *ended,
@@ -156,6 +160,7 @@ static enum status cleanup_runs(struct connection *connection, const char *data_
         if (strncmp(entry->d_name, CLEANUP_WORK_PREFIX, prefix) != 0) continue;
         struct leftover leftover = {.data_directory = data_directory, .run = entry->d_name + prefix};
         status = cleanup_one(connection, &leftover, error);
+        cleanup_remove(data_directory, leftover.run);
         *removed += leftover.removed;
     }
     (void)closedir(directory);

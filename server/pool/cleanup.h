@@ -12,10 +12,12 @@ struct unused_artifacts;
 
 #define CLEANUP_WORK_PREFIX "run-" /* $DATA/tmp/run-ID is the work directory of run ID */
 
-/* Removes the files of run `run` if it has ended for good (*ended). The run's row is locked while they are put aside,
- * so that nobody retries the run meanwhile. */
+/* Puts the files of run `run` aside if it has ended for good (*ended), for cleanup_remove. The run's row is locked
+ * meanwhile, so that nobody retries the run. */
 MUST_CHECK enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run,
                                    bool *ended, struct error *error);
+/* Removes what was put aside of run `run`, which may take longer than a lease. */
+void cleanup_remove(const char *data_directory, const char *run);
 
 /* Removes the files and checkpoints of run `run` that earlier attempts had not finished. Call it under a new lease: an
  * attempt that still writes one has lost the run, and cannot put it in place any more. */

@@ -205,7 +205,7 @@ static enum status send_end(struct worker *worker, const struct held_member *mem
     return queue_fail(worker->connection, lease, &outcome.error, &outcome.result, error);
 }
 
-/* Files that cannot be removed now, because the database is unavailable, are removed within the hour. */
+/* Files that cannot be put aside now, because the database is unavailable, are removed within the hour. */
 static void clean_up(struct worker *worker, struct held_member *member)
 {
     struct error error;
@@ -230,9 +230,9 @@ static enum status remove_uploaded(struct worker *worker, const struct held_memb
     return resume_store_remove(worker->options.artifact_store, lease->run.text, lease->epoch, until, error);
 }
 
-/* Called when no lease is held any more, because a bucket may be slow: while this thread waits for it, it renews none.
- * What remains is removed within the hour (cleanup_bucket). */
-static void clean_bucket(struct worker *worker)
+/* Called when no lease is held any more, because a bucket or a file system may be slow: while this thread waits for it,
+ * it renews none. What remains is removed within the hour (cleanup_bucket, cleanup_all). */
+static void remove_all(struct worker *worker)
 {
     struct error error;
     enum status status = STATUS_OK;
@@ -240,6 +240,8 @@ static void clean_bucket(struct worker *worker)
     for (size_t i = 0; i < batch_count(worker->batch) && status == STATUS_OK; i++)
         if (worker->members[i].uploaded) status = remove_uploaded(worker, &worker->members[i], until, &error);
     if (status != STATUS_OK) worker_say("cannot remove from the bucket what runs went on from", &error);
+    for (size_t i = 0; i < batch_count(worker->batch); i++)
+        cleanup_remove(worker->options.data_directory, worker_lease_of(worker, &worker->members[i])->run.text);
 }
 
 /* Tries to commit the end until it is committed or the lease is lost. After a failure it first asks whether the end had
@@ -298,7 +300,7 @@ void worker_hold(struct worker *worker, bool hinted)
         done = done && member->done;
     }
     if (!done) return;
-    clean_bucket(worker);
+    remove_all(worker);
     worker->broken = !batch_free(worker->batch);
     worker->batch = NULL;
     worker->lease_at = 0;

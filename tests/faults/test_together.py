@@ -1,10 +1,11 @@
 """Runs of a sweep that one worker takes together: each has the numbers it has alone, and ends, fails, is cancelled and
 is tried again by itself, whatever becomes of the others."""
 
+import subprocess
 import time
 
 import models
-from faults import kill, finished, wait_for_none_left, workers_of
+from faults import kill, finished, started, wait_for_none_left, workers_of
 from test_kills import comparable, events
 
 METHODS = [{"name": "gptq", "bits": 3, "group_size": 32}, {"name": "gptq", "bits": 4, "group_size": 32},
@@ -95,3 +96,47 @@ def test_all_survive_their_worker_and_one_is_cancelled(own):
     assert comparable(alone(own, runs[0])) == comparable(documents[0])
     assert own.get(f"/v1/runs/{runs[2]}").json["state"] == "cancelled"
     wait_for_none_left(own)
+
+
+# Whoever removes what a run has left stands still until the test says so.
+SHIM = """
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int unlinkat(int directory, const char *name, int flags)
+{
+    char place[4096], link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
+    const ssize_t length = readlink(link, place, sizeof place - 1);
+    place[length > 0 ? length : 0] = 0;
+    if (strstr(place, "/gone-") != NULL || strstr(name, "gone-") != NULL) {
+        snprintf(place, sizeof place, "%s/go", getenv("SHIM"));
+        while (access(place, F_OK) != 0) usleep(10000);
+    }
+    return ((int (*)(int, const char *, int))dlsym(RTLD_NEXT, "unlinkat"))(directory, name, flags);
+}
+"""
+
+
+def test_the_files_of_one_that_has_ended_are_removed_when_all_have(tmp_path):
+    """Removing them may take longer than a lease, and whoever removes them renews none."""
+    (tmp_path / "shim.c").write_text(SHIM)
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", tmp_path / "shim.so", tmp_path / "shim.c", "-ldl"],
+                   check=True)
+    own = started(tmp_path / "service", environment={"LD_PRELOAD": str(tmp_path / "shim.so"), "SHIM": str(tmp_path)})
+    try:
+        prepare(own, hidden_size=64, intermediate_size=128)
+        *runs, refused = sweep(own, "removed",
+                               [*METHODS, {"name": "rtn", "bits": 4, "group_size": 32, "keep_outliers": 400}])
+        assert finished(own, refused)["state"] == "failed"
+        documents = [finished(own, run, limit=60) for run in runs]
+        assert [(d["state"], d["attempt"]) for d in documents] == [("succeeded", 0)] * 3
+        assert all(TOGETHER in lines(own, run) for run in runs)
+        (tmp_path / "go").touch()
+        wait_for_none_left(own)
+    finally:
+        (tmp_path / "go").touch()
+        assert own.stop() == 0
