@@ -70,8 +70,8 @@ struct param {
     /* The default as JSON text ("4", "true", "null", "{}"); NULL: the field is required. "null" of a field that is not
      * nullable: it may be absent, and is then stored as zeros. */
     const char *fallback;
-    /* PARAM_INTEGER, PARAM_NUMBER: bounds; both 0: unbounded. PARAM_STRING: most bytes in `maximum`, and at least one
-     * byte unless `minimum` is negative. PARAM_LIST: the number of items. */
+    /* PARAM_INTEGER, PARAM_NUMBER: bounds; both 0: unbounded. PARAM_STRING: most bytes in `maximum`, least in
+     * `minimum`, where 0 is 1 and -1 is 0. PARAM_LIST: the number of items. */
     double minimum, maximum;
     const char *const *choices;    /* PARAM_CHOICE, ends with NULL */
     const struct param_form *form; /* PARAM_STRING; or NULL */

@@ -31,12 +31,19 @@ static char *part_of(CURLU *url, CURLUPart part)
     return curl_url_get(url, part, &text, 0) == CURLUE_OK ? text : NULL;
 }
 
+/* Whether the host follows two slashes: libcurl also takes one or three, and guesses. */
+static bool has_two_slashes(const char *url)
+{
+    const char *colon = strchr(url, ':');
+    return colon != NULL && strncmp(colon, "://", 3) == 0 && colon[3] != '/';
+}
+
 enum status delivery_check_url(const char *url, bool allow_private, struct error *error)
 {
     CURLU *parsed = curl_url();
     if (parsed == NULL) return error_no_memory(error, "a delivery");
     enum status status = STATUS_OK;
-    if (curl_url_set(parsed, CURLUPART_URL, url, 0) != CURLUE_OK) {
+    if (!has_two_slashes(url) || curl_url_set(parsed, CURLUPART_URL, url, 0) != CURLUE_OK) {
         status = refuse_url(error, "must be an address like https://host/path");
     } else {
         char *scheme = part_of(parsed, CURLUPART_SCHEME), *host = part_of(parsed, CURLUPART_HOST),

@@ -5,6 +5,9 @@
 #include "resources/application.h"
 #include "resources/handlers.h"
 
+/* A shorter key could be found by trying, from one delivery and its signature. */
+enum { SECRET_LEAST = 16 };
+
 struct webhook_body {
     const char *url, *secret;
     struct param_list events;
@@ -29,6 +32,7 @@ const struct param webhooks_post_body[] = {
     {.name = "secret",
      .type = PARAM_STRING,
      .offset = offsetof(struct webhook_body, secret),
+     .minimum = SECRET_LEAST,
      .maximum = WEBHOOK_SECRET_SIZE - 1,
      .help = "Key of the signatures, best 32 random bytes or more; it is never shown again"},
     {0},

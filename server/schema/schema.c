@@ -153,6 +153,8 @@ static bool fill_string(struct reader *reader, const struct param *param, const 
         faults_add(reader->faults, pointer, "must not be empty");
     else if (param->maximum > 0 && (double)length > param->maximum)
         faults_add(reader->faults, pointer, "must have at most %.0f bytes, found %zu", param->maximum, length);
+    else if ((double)length < param->minimum && param->type != PARAM_CHOICE)
+        faults_add(reader->faults, pointer, "must have at least %.0f bytes, found %zu", param->minimum, length);
     else if (param->form != NULL && !param->form->fits(text))
         faults_add(reader->faults, pointer, "%s", param->form->wanted);
     else if (param->type != PARAM_CHOICE)

@@ -32,7 +32,8 @@ static bool describe_bounds(const struct param *param, json_t *schema)
     const bool bounded = param->minimum != 0 || param->maximum != 0;
     bool good = true;
     if (!text && bounded) good = put(schema, "minimum", number_value(param, param->minimum));
-    if (text && param->minimum >= 0) good = put(schema, "minLength", json_integer(1));
+    if (text && param->minimum >= 0)
+        good = put(schema, "minLength", json_integer(param->minimum > 1 ? (int)param->minimum : 1));
     if (good && param->form != NULL) good = put(schema, "pattern", json_string(param->form->pattern));
     if (!bounded || (text && param->maximum == 0)) return good;
     return good && put(schema, text ? "maxLength" : "maximum", number_value(param, param->maximum));

@@ -207,7 +207,7 @@ def test_cursors_of_versions_before_are_taken(service, lab):
 def small(service, lab):
     """A gate, a webhook and a token in a service of their own kind; the worker is there."""
     made = [service.post("/v1/gates", {"name": "lists-gate", "trajectory": "lists", "rules": [{"integrity": "clean"}]}),
-            service.post("/v1/webhooks", {"url": "https://example.org/lists", "secret": "of the lists"})]
+            service.post("/v1/webhooks", {"url": "https://example.org/lists", "secret": "a secret of lists"})]
     assert all(answer.status == 201 for answer in made), [answer.body for answer in made]
     yield
     assert service.request("DELETE", "/v1/gates/lists-gate").status == 204

@@ -106,7 +106,7 @@ def sql(service, text):
 
 def test_events_are_posted_in_order_and_signed(open_service, receiver, name):
     happen(open_service, f"{name}-before")
-    secret = "the secret ü"
+    secret = "the secret of ü and me"
     made = hook(open_service, f"{receiver.url}/at?x=1", secret, events=["checkpoint"])
     happen(open_service, name, 5)
     posts = receiver.wait(5)
@@ -260,7 +260,7 @@ def test_private_addresses_are_refused_when_asked_for_and_when_connected_to(serv
     port = receiver.server.server_port
     for url in (receiver.url, "http://10.1.2.3/", "http://[::1]/", "http://169.254.169.254/latest",
                 "https://[fe80::1]/", "http://0x7f000001/", "http://2130706433/", "http://0177.1/"):
-        answer = service.post("/v1/webhooks", {"url": url, "secret": "x"})
+        answer = service.post("/v1/webhooks", {"url": url, "secret": SECRET})
         assert answer.status == 422 and answer.pointers == ["/url"] and "private" in answer.json["detail"], url
     made = [hook(service, f"http://localhost:{port}/", events=["checkpoint"]),
             hook(service, f"http://localhost:{port}/", events=[])]
@@ -273,21 +273,36 @@ def test_private_addresses_are_refused_when_asked_for_and_when_connected_to(serv
     assert receiver.posts == []
 
 
+SECRET = "sixteen bytes it"  # as short as it may be
+
+
 @pytest.mark.parametrize("body,pointer", [
-    ({"secret": "x"}, "/url"),
+    ({"secret": SECRET}, "/url"),
     ({"url": "https://example.com/"}, "/secret"),
     ({"url": "https://example.com/", "secret": ""}, "/secret"),
-    ({"url": "https://example.com/", "secret": "x", "events": ["weather"]}, "/events/0"),
-    ({"url": "https://example.com/", "secret": "x", "event": []}, "/event"),
-    ({"url": "example.com", "secret": "x"}, "/url"),
-    ({"url": "ftp://example.com/", "secret": "x"}, "/url"),
-    ({"url": "file:///etc/passwd", "secret": "x"}, "/url"),
-    ({"url": "https://user:word@example.com/", "secret": "x"}, "/url"),
-    ({"url": "https://example.com/#part", "secret": "x"}, "/url"),
+    ({"url": "https://example.com/", "secret": SECRET[1:]}, "/secret"),
+    ({"url": "http:/example.com/", "secret": SECRET}, "/url"),
+    ({"url": "https:///example.com/", "secret": SECRET}, "/url"),
+    ({"url": "http:example.com", "secret": SECRET}, "/url"),
+    ({"url": "https://example.com/", "secret": SECRET, "events": ["weather"]}, "/events/0"),
+    ({"url": "https://example.com/", "secret": SECRET, "event": []}, "/event"),
+    ({"url": "example.com", "secret": SECRET}, "/url"),
+    ({"url": "ftp://example.com/", "secret": SECRET}, "/url"),
+    ({"url": "file:///etc/passwd", "secret": SECRET}, "/url"),
+    ({"url": "https://user:word@example.com/", "secret": SECRET}, "/url"),
+    ({"url": "https://example.com/#part", "secret": SECRET}, "/url"),
 ])
 def test_bad_webhooks_are_pointed_at(service, body, pointer):
     answer = service.post("/v1/webhooks", body)
     assert answer.status == 422 and answer.pointers == [pointer], answer.body
+
+
+def test_how_short_a_secret_is_and_how_an_address_looks_is_said(service):
+    answer = service.post("/v1/webhooks", {"url": "https://example.com/", "secret": "x"})
+    assert "must have at least 16 bytes, found 1" in answer.json["detail"]
+    answer = service.post("/v1/webhooks", {"url": "http:/example.com/", "secret": SECRET})
+    assert "must be an address like https://host/path" in answer.json["detail"]
+    hook(service, "https://example.invalid/", SECRET, events=["alert"])
 
 
 def test_a_secret_is_never_shown_again(service):
