@@ -1,5 +1,7 @@
 #include "cli/fields.h"
 
+#include "json/small_number.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,15 +11,23 @@
 typedef json_t *read_text(const struct param *param, const char *text);
 
 /* A name that stands twice is refused, as by the server, which would see only the last one. */
+enum { READ_JSON = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES };
+
+/* The server could not see that a number was not 0 when it was written. */
+static json_t *read_text_json(const char *text)
+{
+    size_t size;
+    return small_number_find(text, strlen(text), &size) == NULL ? json_loads(text, READ_JSON, NULL) : NULL;
+}
+
 static json_t *read_json(const char *text)
 {
-    const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES;
-    return text[0] == '@' ? json_load_file(text + 1, flags, NULL) : json_loads(text, flags, NULL);
+    return text[0] == '@' ? json_load_file(text + 1, READ_JSON, NULL) : read_text_json(text);
 }
 
 static json_t *read_number(const struct param *param, const char *text)
 {
-    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+    json_t *value = read_text_json(text);
     (void)param;
     if (json_is_number(value)) return value;
     json_decref(value);

@@ -2,6 +2,7 @@
 
 #include "files/spill.h"
 #include "inputs/hash.h"
+#include "json/small_number.h"
 
 #include <assert.h>
 #include <math.h>
@@ -60,8 +61,9 @@ static bool whole(struct json_reader_text text, double *out)
     if (text.size >= sizeof copy) return false;
     memcpy(copy, text.bytes, text.size);
     copy[text.size] = '\0';
+    size_t size;
     *out = strtod(copy, NULL);
-    return trunc(*out) == *out;
+    return trunc(*out) == *out && small_number_find(copy, text.size, &size) == NULL;
 }
 
 static bool plain(struct json_reader_text text, int64_t *out)

@@ -310,3 +310,19 @@ def test_names_that_the_database_refuses_are_pointed_at(service, bad):
     answer = service.post("/v1/datasets", {"name": bad, "sequences": [[1, 2]]})
     assert answer.status == 422 and answer.pointers == ["/name"] and "database" not in answer.json["detail"], (
         answer.body)
+
+
+def test_a_number_that_would_be_taken_for_0_is_refused(service, name):
+    """As a learning rate, as a parameter and as a token."""
+    directory = models.write_llama(service.files / name, seed=48310)
+    body = {"trajectory": name, "name": "one", "step": 1, "source": {"path": str(directory)}}
+    text = json.dumps({**body, "learning_rate": 0.5}).replace("0.5", "1e-400")
+    answer = service.post("/v1/checkpoints", text.encode())
+    assert answer.status == 400 and "1e-400 is neither 0 nor at least 1e-307" in answer.json["detail"], answer.body
+    assert f"column {text.index('1e-400') + 1}:" in answer.json["detail"]
+    answer = service.post("/v1/checkpoints", text.replace("1e-400", "1e-300").encode())
+    assert answer.status == 201 and answer.json["learning_rate"] == 1e-300
+    for tokens in ("1e-400, 5", "5, 0.1e-308"):
+        answer = service.post("/v1/datasets", f'{{"name": "{name}", "sequences": [[{tokens}]]}}'.encode())
+        assert answer.status == 422 and len(answer.pointers) == 1, answer.body
+        assert answer.pointers[0] == f"/sequences/0/{int(tokens[0] == '5')}" and "token id" in answer.json["detail"]

@@ -168,6 +168,7 @@ WRONG = [
     (["register"], "expected a directory"), (["register", "/nowhere/at/all"], "--as"),
     (["register", "/tmp", "--as", "thing"], "thing"),
     (["register", "/tmp", "--as", "trajectory", "--step", "1"], "--step is of a checkpoint"),
+    (["register", "/tmp", "--as", "checkpoint", "--learning-rate", "1e-400"], "must be a number"),
     (["completion", "fish"], "bash"), (["completion"], "bash"),
     (["run", "evaluate", "a", "--client-file", "/nowhere"], "/nowhere"),
 ]

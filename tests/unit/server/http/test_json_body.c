@@ -61,6 +61,37 @@ static void test_failure_says_line_and_column(void **state)
     assert_non_null(strstr(error.detail, "\\u0000 is not allowed here"));
 }
 
+static void test_numbers_that_would_become_0_are_malformed(void **state)
+{
+    static const char *const small[] = {"1e-400",
+                                        "[-1E-308]",
+                                        "{\"a\": 0.9e-307}",
+                                        "0.00001e-303",
+                                        "12345e-312",
+                                        "[1, 1e-99999999999999999999]",
+                                        "{\"\\\"\": 5e-324}"};
+    static const char *const fine[] = {"1e-307",     "-1.5e-307",        "0",
+                                       "0.0e-400",   "[0e-999, -0.000]", "0.00001e-302",
+                                       "12345e-311", "\"1e-400\"",       "{\"1e-400\": \"\\\"1e-400\"}",
+                                       "1e+300"};
+    char text[500] = "0.";
+    struct error error;
+    (void)state;
+    for (size_t i = 0; i < sizeof small / sizeof small[0]; i++)
+        if (parse(small[i], strlen(small[i]), &error) != STATUS_MALFORMED) fail_msg("taken: %s", small[i]);
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++)
+        if (parse(fine[i], strlen(fine[i]), &error) != STATUS_OK) fail_msg("%s: %s", fine[i], error.detail);
+    memset(text + 2, '0', 306);
+    text[308] = '1';
+    assert_int_equal(parse(text, 309, &error), STATUS_OK);
+    memmove(text + 3, text + 2, 307);
+    assert_int_equal(parse(text, 310, &error), STATUS_MALFORMED);
+    static const char lines[] = "{\"a\": 1,\n \"learning_rate\": 1e-400}";
+    assert_int_equal(parse(lines, sizeof lines - 1, &error), STATUS_MALFORMED);
+    assert_string_equal(error.detail, "line 2, column 19: the number 1e-400 is neither 0 nor at least 1e-307 in"
+                                      " magnitude, and would be taken for 0");
+}
+
 static void test_depth_is_counted_outside_strings(void **state)
 {
     (void)state;
@@ -94,6 +125,7 @@ int main(void)
         cmocka_unit_test(test_values_of_all_kinds_pass),
         cmocka_unit_test(test_bad_grammar_is_malformed),
         cmocka_unit_test(test_failure_says_line_and_column),
+        cmocka_unit_test(test_numbers_that_would_become_0_are_malformed),
         cmocka_unit_test(test_depth_is_counted_outside_strings),
         cmocka_unit_test(test_too_many_objects_are_refused_before_parsing),
     };
