@@ -21,7 +21,7 @@ struct judgement {
     double limit;  /* on the value; NaN: there is none */
     bool compared; /* an interval with a limit, or with the last checkpoints: straddles says something */
     bool straddles;
-    const char *reason; /* why it is pending; or NULL */
+    const char *reason; /* why it is pending, or failed without a value; or NULL */
 };
 
 static const struct gate_limit *limit_of(const json_t *rule)
@@ -145,6 +145,19 @@ static enum status tell_unmatched(struct connection *connection, const struct ga
     return status;
 }
 
+/* Nothing is measured: a run may have found that there is no finite number, which a limit is not kept by. *found: of
+ * that run; the caller's. */
+static enum status judge_absent(struct connection *connection, const struct gate_question *question,
+                                struct judgement *out, json_t **found, struct buffer *reason, struct error *error)
+{
+    const enum status status = gate_not_finite(connection, question, found, error);
+    if (status != STATUS_OK) return status;
+    if (!json_is_object(*found)) return tell_unmatched(connection, question, reason, error);
+    out->outcome = OUTCOME_FAIL;
+    out->reason = "not finite: the run that measured it found no finite number, and its result says why";
+    return STATUS_OK;
+}
+
 static enum status judge_metric(struct connection *connection, const struct checkpoint *checkpoint, json_t *rule,
                                 enum outcome *outcome, json_t **out, struct error *error)
 {
@@ -155,7 +168,7 @@ static enum status judge_metric(struct connection *connection, const struct chec
         .series = json_object_get(rule, "series"),
         .last = change ? GATE_CHANGE_MOST : json_integer_value(json_object_get(rule, "against_last")),
     };
-    json_t *list = NULL, *item, *shown = NULL;
+    json_t *list = NULL, *item, *shown = NULL, *absent = NULL;
     struct judgement worst = {.outcome = OUTCOME_PENDING, .limit = NAN, .reason = "not measured"};
     struct buffer unmatched = {0};
     size_t i;
@@ -179,14 +192,18 @@ static enum status judge_metric(struct connection *connection, const struct chec
         worst = one;
         shown = item;
     }
-    if (status == STATUS_OK && json_array_size(list) == 0)
-        status = tell_unmatched(connection, &question, &unmatched, error);
+    if (status == STATUS_OK && json_array_size(list) == 0) {
+        status = change ? tell_unmatched(connection, &question, &unmatched, error)
+                        : judge_absent(connection, &question, &worst, &absent, &unmatched, error);
+        shown = absent;
+    }
     if (unmatched.length > 0) worst.reason = unmatched.bytes;
     *outcome = worst.outcome;
     if (status == STATUS_OK && (*out = render(rule, &worst, shown, NULL)) == NULL)
         status = error_no_memory(error, "a verdict");
     buffer_reset(&unmatched);
     changepoints_tests_reset(&tests);
+    json_decref(absent);
     json_decref(list);
     return status;
 }

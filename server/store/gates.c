@@ -192,6 +192,29 @@ enum status gate_unmatched(struct connection *connection, const struct gate_ques
         document, error);
 }
 
+/* What a series says that such a run would have had: it has none, because only finite numbers are measurements. */
+#define WOULD_FIT                                                                                          \
+    " not exists (select 1 from jsonb_each($3::jsonb) f where case when f.key = 'method' then"             \
+    " p.params #> '{method,name}' when f.key = 'dataset' then (select to_jsonb(d.name) from datasets d"    \
+    " where d.id = coalesce(p.params #>> '{evaluation,dataset}', p.params ->> 'dataset')) when f.key like" \
+    " 'method.%' then p.params -> 'method' -> substr(f.key, 8) end is distinct from f.value)"
+
+enum status gate_not_finite(struct connection *connection, const struct gate_question *question, json_t **document,
+                            struct error *error)
+{
+    return connection_query_json(
+        connection,
+        CONNECTION_KEEPS_PLAN
+        "select coalesce((select json_build_object('run', r.id) from run_inputs i join runs r on r.id = i.run"
+        " and r.state = 'succeeded' join run_results x on x.run = r.id and x.epoch = r.result_epoch"
+        " cross join lateral (select s.params::jsonb as params from run_specs s where s.run = r.id) p"
+        " where i.checkpoint = $1 and p.params ->> 'checkpoint' = $1 and (r.kind, $2) in (('evaluate', 'loss'),"
+        " ('evaluate', 'perplexity'), ('quantize', 'loss_fp'), ('quantize', 'loss_q'), ('quantize', 'delta'))"
+        " and x.result ->> $2 is null and" WOULD_FIT " order by r.number desc limit 1), 'null')",
+        VALUES(value_text(question->checkpoint), value_text(question->metric), value_json(question->series)), document,
+        error);
+}
+
 enum status gate_read(struct connection *connection, const char *checkpoint, bool *read, struct error *error)
 {
     return connection_query_boolean(connection, "select exists (select from checkpoint_health where checkpoint = $1)",

@@ -44,6 +44,11 @@ MUST_CHECK enum status gate_values(struct connection *connection, const struct g
 MUST_CHECK enum status gate_history(struct connection *connection, const struct gate_question *question,
                                     json_t **document, struct error *error);
 
+/* null, or {"run"}: the newest run that measured the metric of the checkpoint in such a series and found no finite
+ * number. Only of the losses of `evaluate` and `quantize`, and of ΔQL, which a result lacks for no other reason. */
+MUST_CHECK enum status gate_not_finite(struct connection *connection, const struct gate_question *question,
+                                       json_t **document, struct error *error);
+
 /* null, or {"key", "asked", "there": [texts]}: the first key of the question's series (label, method, dataset,
  * protocol, calibration) whose value no series of the metric has in the whole trajectory, and at most `most` of the
  * values that there are, each cut to 200 characters (names have no more). null too where the metric was never measured:
