@@ -65,10 +65,10 @@ function quoted(text) {
 /* The curl command that sends `body` to `path`, or reads it where there is no body. Where this page needed a token, the
  * command takes the reader's own from the environment. */
 export function curl(path, body = null) {
-  const bearer = token() ? ' -H "Authorization: Bearer $DELTAQ_TOKEN"' : "";
-  const address = `${quoted(`${location.origin}${path}`)}${bearer}`;
-  if (body === null) return `curl ${address}`;
-  return `curl ${address} -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`;
+  const address = quoted(`${location.origin}${path}`);
+  const asked = token() ? `${address} -H "Authorization: Bearer $DELTAQ_TOKEN"` : address;
+  if (body === null) return `curl ${asked}`;
+  return `curl ${asked} -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`;
 }
 
 /* A command to copy, with its button. */
