@@ -556,9 +556,9 @@ FUZZ_SECONDS ?= 60
 FUZZED       := $(foreach room,base tensor files formats/gguf formats/pytorch formats/safetensors weights tokenizer,\
                 $(wildcard engine/$(room)/*.c)) $(wildcard server/schema/*.c) $(addprefix server/,\
                 $(addprefix http/,accept.c byte_range.c cors.c encoding.c head_guard.c json_answer.c json_body.c) \
-                $(addprefix http/,lint.c problem.c request.c router.c) json/tree_cost.c json/written.c launch/slurm.c \
-                launch/template.c objects/answer_xml.c objects/objects_place.c postgres/value.c \
-                runs/requirements.c transfer/escape.c transfer/transfer_head.c)
+                $(addprefix http/,lint.c problem.c request.c router.c) json/small_number.c json/tree_cost.c \
+                json/written.c launch/slurm.c launch/template.c objects/answer_xml.c objects/objects_place.c \
+                postgres/value.c runs/requirements.c transfer/escape.c transfer/transfer_head.c)
 FUZZED_LIBRARY := $(BUILD)/fuzz/libfuzzed.a
 
 fuzz: $(FUZZERS:%=fuzz-%) ## Fuzz each parser for FUZZ_SECONDS (needs clang); `make fuzz-gguf` one of them
