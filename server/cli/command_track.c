@@ -123,9 +123,11 @@ const struct command command_track = {
     .run = track_run,
     .words = 2,
     .choices = track_words,
-    .notes = "tensorboard LOGDIR   event files, a directory for each trajectory and series\n"
-             "mlflow URL           an experiment for each trajectory, a run for each series (MLFLOW_TRACKING_TOKEN)\n"
-             "ndjson FILE          lines of JSON, for scripts and other trackers (examples/wandb_sync.py)\n\n"
-             "It may be killed at any time: the next call with the same ledger sends what is missing, and nothing"
-             " twice.\n\n" VERB_NOTES,
+    .notes =
+        "tensorboard LOGDIR   event files, a directory for each trajectory and series\n"
+        "mlflow URL           an experiment for each trajectory, a run for each series; credentials of MLflow's\n"
+        "                     client: MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, MLFLOW_TRACKING_TOKEN\n"
+        "ndjson FILE          lines of JSON, for scripts and other trackers (examples/wandb_sync.py)\n\n"
+        "It may be killed at any time: the next call with the same ledger sends what is missing, and nothing"
+        " twice.\n\n" VERB_NOTES,
 };

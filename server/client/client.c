@@ -96,6 +96,17 @@ enum status client_new(const char *url, const char *token, const char *authoriti
     return STATUS_OK;
 }
 
+enum status client_user(struct client *client, const char *name, const char *password, struct error *error)
+{
+    if (strchr(name, ':') != NULL)
+        return error_set(error, STATUS_INVALID, "the user's name has a colon, which basic authentication cannot send");
+    if (curl_easy_setopt(client->easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC) != CURLE_OK ||
+        curl_easy_setopt(client->easy, CURLOPT_USERNAME, name) != CURLE_OK ||
+        curl_easy_setopt(client->easy, CURLOPT_PASSWORD, password) != CURLE_OK)
+        return error_no_memory(error, "a request");
+    return STATUS_OK;
+}
+
 void client_free(struct client *client)
 {
     if (client == NULL) return;

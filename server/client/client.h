@@ -34,6 +34,9 @@ struct client_reply {
  * read. */
 MUST_CHECK enum status client_new(const char *url, const char *token, const char *authorities, struct client **out,
                                   struct error *error);
+/* All requests of a client without a token are this user's, by basic authentication; both are copied. STATUS_INVALID:
+ * the name has a colon. */
+MUST_CHECK enum status client_user(struct client *client, const char *name, const char *password, struct error *error);
 void client_free(struct client *client);
 
 /* Sends a request. Any HTTP answer is STATUS_OK; the caller owns *reply (client_reply_reset, in any case).

@@ -22,12 +22,22 @@ struct mlflow {
     char trajectory[LEDGER_NAME], experiment[LEDGER_ID]; /* the experiment that was looked up last */
 };
 
+/* Credentials as MLflow's own client takes them: a user with a password before a token. */
+static enum status sign_in(struct mlflow *mlflow, const char *destination, struct error *error)
+{
+    const char *name = getenv("MLFLOW_TRACKING_USERNAME"), *password = getenv("MLFLOW_TRACKING_PASSWORD");
+    const bool user = name != NULL && name[0] != '\0' && password != NULL && password[0] != '\0';
+    const char *token = user ? NULL : getenv("MLFLOW_TRACKING_TOKEN");
+    const enum status status = client_new(destination, token, NULL, &mlflow->client, error);
+    return status == STATUS_OK && user ? client_user(mlflow->client, name, password, error) : status;
+}
+
 static enum status mlflow_open(const char *destination, void **state, struct error *error)
 {
     struct mlflow *mlflow = calloc(1, sizeof *mlflow);
     *state = mlflow;
     if (mlflow == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a tracker");
-    return client_new(destination, getenv("MLFLOW_TRACKING_TOKEN"), NULL, &mlflow->client, error);
+    return sign_in(mlflow, destination, error);
 }
 
 static void mlflow_close(void *state)
@@ -281,7 +291,7 @@ static enum status mlflow_reconcile(void *state, struct ledger_stream *stream, c
 
 const struct exporter exporter_mlflow = {
     .name = "mlflow",
-    .help = "An MLflow server (MLFLOW_TRACKING_TOKEN)",
+    .help = "An MLflow server (MLFLOW_TRACKING_TOKEN, or _USERNAME and _PASSWORD)",
     .destination = "URL",
     .most = MOST_METRICS,
     .open = mlflow_open,

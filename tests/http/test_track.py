@@ -1,6 +1,7 @@
 """deltaq track: what a tracker has is what GET /v1/measurements says, each point once, however often the sender is
 killed. Trackers are read by their own packages (build/trackers, made by `make trackers`)."""
 
+import base64
 import fcntl
 import json
 import os
@@ -46,8 +47,8 @@ def measure(service, step, bits):
     assert run["state"] == "succeeded", run
 
 
-def track(service, *words, **more):
-    environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"}
+def track(service, *words, variables=None, **more):
+    environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere", **(variables or {})}
     return subprocess.run([BINARY, "track", *map(str, words)], capture_output=True, text=True, timeout=LIMIT,
                           env=environment, **more)
 
@@ -395,6 +396,32 @@ def test_an_answer_of_mlflow_that_is_lost_is_looked_up(service, course, mlflow, 
         relay.stop()
 
 
+@needs_packages
+def test_mlflow_is_asked_with_the_credentials_of_its_own_client(service, course, mlflow, tmp_path):
+    """A user with a password before a token, and neither on the command line."""
+    relay = Relay(mlflow)
+    try:
+        service.checkpoint(models.write_llama(service.files / "signed", seed=48900), "track-signed", "one", step=1)
+        assert service.run("evaluate", checkpoint="track-signed/one", dataset="track",
+                           sequence_length=None)["state"] == "succeeded"
+        words = ["mlflow", relay.url, "--trajectory", "track-signed", "--ledger", tmp_path / "ledger"]
+        user = {"MLFLOW_TRACKING_USERNAME": "ada", "MLFLOW_TRACKING_PASSWORD": "l:ö"}
+        token = {"MLFLOW_TRACKING_TOKEN": "a-token"}
+        relay.wanted = "Basic " + base64.b64encode("ada:l:ö".encode()).decode()
+        for variables in ({}, {**user, "MLFLOW_TRACKING_PASSWORD": "other"}, {"MLFLOW_TRACKING_USERNAME": "ada"}):
+            refused = track(service, *words, variables=variables)
+            assert refused.returncode == 1 and "401" in refused.stderr and "l:ö" not in refused.stderr
+        colon = track(service, *words, variables={**user, "MLFLOW_TRACKING_USERNAME": "a:da"})
+        assert colon.returncode == 1 and "colon" in colon.stderr
+        assert track(service, *words, variables={**user, **token}).returncode == 0
+        found = read_back("mlflow", mlflow, "track-signed")
+        assert found and all(len(points) == 1 for metrics in found.values() for points in metrics.values())
+        relay.wanted = "Bearer a-token"
+        assert track(service, *words[:-1], tmp_path / "another", variables=token).returncode == 0
+    finally:
+        relay.stop()
+
+
 def shown_by_mlflow(url, experiment):
     """{METRIC: VALUE}: of each the last one, as its lists and tables have it."""
     name = urllib.parse.quote(experiment)
@@ -431,7 +458,7 @@ def test_no_mlflow_is_told(service, course, tmp_path):
 
 class Relay:
     """A proxy in front of MLflow, or of deltaq, that drops the first `cut` answers to log-batch, and first of all gives
-    the answers `refuse` without a body."""
+    the answers `refuse` without a body. With a `wanted` Authorization it refuses what has another one."""
 
     def __init__(self, target):
         import http.server
@@ -447,6 +474,9 @@ class Relay:
                     self.end_headers()
                     return
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or None
+                if relay.wanted and self.headers["Authorization"] != relay.wanted:
+                    self.send_error(401, "You are not authenticated")
+                    return
                 request = urllib.request.Request(target + self.path, body, {"Content-Type": "application/json"},
                                                  method=self.command)
                 try:
@@ -471,7 +501,7 @@ class Relay:
                 pass
 
         self.cut = self.batches = 0
-        self.refuse = []
+        self.refuse, self.wanted = [], None
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
