@@ -199,8 +199,9 @@ enum status measurement_updates(struct connection *connection, const struct meas
         connection,
         "with " WANTED ", taken as (select checkpoint, run, change from change_marks where change > $16"
         " order by change limit $15),"
-        " upto as (select case when count(*) < $15 then (select last from change_log) else max(change) end as change,"
-        " count(*) = $15 and max(change) < (select max(change) from change_marks) as more from taken),"
+        " upto as (select more, case when more then change else (select last from change_log) end as change"
+        " from (select max(change) as change,"
+        " count(*) = $15 and max(change) < (select max(change) from change_marks) as more from taken) t),"
         " touched as (select checkpoint as id from taken union select c.id from taken k join checkpoints m"
         " on m.id = k.checkpoint join checkpoints c on c.sha256 = m.sha256 where k.run <> ''),"
         " changed as (select " CHECKPOINT ", t.name as trajectory_name, (select change from change_marks o"

@@ -111,6 +111,20 @@ def test_rows_whose_newest_run_is_deleted_have_changed_and_show_the_run_before(s
     assert updates(service, before)[0] == []  # none of the newest numbers was its
 
 
+def test_a_last_page_that_is_full_ends_where_the_log_does(service, course, name):
+    """Otherwise the changes behind its last row, such as the deletion of what was never measured, are told again."""
+    place = models.write_llama(service.files / name, seed=48901)
+    service.checkpoint(place, name, "one", step=1)
+    _, since = updates(service, 0, trajectory=name)
+    service.checkpoint(place, name, "two", step=2)
+    service.checkpoint(place, name, "three", step=3)
+    assert service.request("DELETE", f"/v1/checkpoints/{name}%2Fthree").status == 204
+    _, end = updates(service, since, trajectory=name)
+    assert updates(service, since, "&limit=1", trajectory=name)[1] == end
+    with Stream(service.port, f"/v1/events?after={end}&kind=checkpoint&follow=false") as stream:
+        assert list(stream.events()) == []
+
+
 @pytest.mark.parametrize("at_once", [False, True])
 def test_rows_that_show_numbers_of_a_deleted_checkpoint_have_changed(service, course, name, at_once):
     """One is measured, and others of its content show that; one after another is deleted, or the trajectory."""
