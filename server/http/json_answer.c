@@ -2,34 +2,34 @@
 
 #include "json/written.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { REAL_MAX = 40 };
+void json_answer_real(double value, char out[JSON_ANSWER_REAL])
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(out, JSON_ANSWER_REAL, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) return;
+    }
+}
 
 /* Rewrites the number [from, end) at `to`, which is not after `from`; the result is never longer. Returns its end. */
 static char *copy_number(char *to, const char *from, const char *end)
 {
-    char given[REAL_MAX], made[REAL_MAX];
+    char given[JSON_ANSWER_REAL], made[JSON_ANSWER_REAL + 2];
     const size_t length = (size_t)(end - from);
-    const char *chosen = from;
-    size_t size = length;
+    bool shorter = false;
     if (length < sizeof given && memchr(from, '.', length) != NULL) {
         memcpy(given, from, length);
         given[length] = '\0';
-        const double value = strtod(given, NULL);
-        for (int digits = 15; digits <= 16 && chosen == from; digits++) {
-            (void)snprintf(made, sizeof made, "%.*g", digits, value);
-            if (strtod(made, NULL) != value || strlen(made) > length) continue;
-            if (strpbrk(made, ".e") == NULL && strlen(made) + 2 <= length)
-                memcpy(made + strlen(made), ".0", sizeof ".0");
-            if (strpbrk(made, ".e") == NULL) continue;
-            chosen = made;
-            size = strlen(made);
-        }
+        json_answer_real(strtod(given, NULL), made);
+        if (strpbrk(made, ".e") == NULL) memcpy(made + strlen(made), ".0", sizeof ".0");
+        shorter = strlen(made) <= length;
     }
-    memmove(to, chosen, size);
+    const size_t size = shorter ? strlen(made) : length;
+    memmove(to, shorter ? made : from, size);
     return to + size;
 }
 

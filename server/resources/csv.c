@@ -1,25 +1,18 @@
 #include "resources/csv.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "http/json_answer.h"
 
-/* With the digits that the same number has in JSON (http/json_answer.h); without a point where it is whole. */
-static void put_real(struct buffer *out, double value)
-{
-    char text[40];
-    for (int digits = 15; digits <= 17; digits++) {
-        (void)snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
-    }
-    buffer_puts(out, text);
-}
+#include <string.h>
 
 void csv_field(struct buffer *out, const json_t *value, char end)
 {
     const char *text = json_string_value(value);
     if (json_is_integer(value)) buffer_printf(out, "%lld", (long long)json_integer_value(value));
-    if (json_is_real(value)) put_real(out, json_real_value(value));
+    if (json_is_real(value)) {
+        char digits[JSON_ANSWER_REAL];
+        json_answer_real(json_real_value(value), digits);
+        buffer_puts(out, digits);
+    }
     if (text != NULL && strpbrk(text, "\",\r\n") == NULL && (text[0] == '\0' || strchr("=+-@", text[0]) == NULL)) {
         buffer_puts(out, text);
     } else if (text != NULL) {
