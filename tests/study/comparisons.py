@@ -57,25 +57,6 @@ def last(table, entry, used):
     return per_seed(table, entry, effect)
 
 
-def added(table, entry, used):
-    """What `upper` has more than `lower`, less what it has more in `lower_cell`."""
-    tokens = end_of(table, entry)
-
-    def effect(seed):
-        of_cells = []
-        for cell in (entry["cell"], entry["lower_cell"]):
-            pair = [
-                table.get(used, cell, seed, entry[side], tokens, entry["metric"], **asked(entry))
-                for side in ("upper", "lower")
-            ]
-            if None in pair:
-                return None
-            of_cells.append(pair[0] - pair[1])
-        return of_cells[0] - of_cells[1]
-
-    return per_seed(table, entry, effect)
-
-
 def over_loss(table, used, entry, seed):
     """[(full-precision loss, metric)] of `lower`: at all token counts, or at the ends of decays."""
     cell = entry.get("lower_cell", entry["cell"])
@@ -205,7 +186,6 @@ def log_ratio(table, entry, used):
 
 COMPARISONS = {
     "last": last,
-    "added": added,
     "at_loss": at_loss,
     "late_slope": late_slope,
     "partial": partial,

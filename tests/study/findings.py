@@ -190,6 +190,12 @@ def correlation_difference(table, entry, used):
     return {seed: one[seed] - other[seed] for seed in one if seed in other}
 
 
+def added(table, entry, used):
+    """What `upper` has more than `lower`, less what it has more in `lower_cell`."""
+    one, other = (difference(table, {**entry, "cell": entry[side]}, used) for side in ("cell", "lower_cell"))
+    return {seed: one[seed] - other[seed] for seed in one if seed in other}
+
+
 def trend(table, entry, used):
     found = {}
     for seed in table.seeds(entry["cell"]):
@@ -231,6 +237,7 @@ COMPARISONS = {
     "equal_loss": equal_loss,
     "correlation": correlation,
     "correlation_difference": correlation_difference,
+    "added": added,
     "trend": trend,
     "weight_decay": weight_decay,
     "cosine": cosine,

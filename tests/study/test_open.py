@@ -231,6 +231,9 @@ def test_every_endpoint_can_be_computed_from_what_its_cells_measure():
         assert entry["compare"] in findings.COMPARISONS and entry.get("family", "cause") in document["families"]
         for side, where in (("upper", entry["cell"]), ("lower", entry.get("lower_cell", entry["cell"]))):
             assert side not in entry or entry[side] in groups_of(PLAN.cells[where]), entry["id"]
+        if entry["compare"] == "added":  # at one token count, which is the same place in both cells
+            counts = [cells.ends(PLAN.cells[entry[side]].scale)[entry["branch"] - 1] for side in ("cell", "lower_cell")]
+            assert counts[0] == counts[1], entry["id"]
         assert entry.get("branch", 1) <= len(PLAN.cells[entry["cell"]].scale.branches)
     measured = {finding["id"] for finding in judge(made_up_open.DECAY, seeds=3).values() if finding["seeds"]}
     # Made-up rows are of one text.
